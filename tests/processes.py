@@ -19,12 +19,12 @@ import psutil
 from dragoman.storage.database import Database
 from dragoman.storage.keys import Keys
 from dragoman.types import Account
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 ROOT = Path(__file__).parents[1]
 START_S = 280.0
 """Of a server with its engine, on a machine that does other things too."""
-END_S = 120.0
+END_S = HANG_S
 DRAGOMAN = (sys.executable, "-m", "dragoman.cli.main")
 
 
@@ -93,7 +93,7 @@ class ServerProcess:
         below = self.below()
         self.process.send_signal(number)
         exit_code = await self.ended()
-        _, alive = await asyncio.to_thread(psutil.wait_procs, below, 30)
+        _, alive = await asyncio.to_thread(psutil.wait_procs, below, END_S / 4)
         assert not [title(process) for process in alive], self.output
         return exit_code
 

@@ -28,6 +28,7 @@ from dragoman.storage.database import Database
 from dragoman.storage.keys import Keys
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.types import Account, Completion, Delta, EngineSequence
+from tests.waiting import HANG_S
 
 TOKENIZER: list[Tokenizer] = []
 PROMPTS: dict[str, tuple[PromptEncoder, LengthTable]] = {}
@@ -151,7 +152,7 @@ async def served(
     try:
         limits = httpx.Limits(max_connections=200)
         address = f"http://127.0.0.1:{port}"  # without TLS: no authorities' certificates to load
-        async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits, verify=False) as client:
+        async with httpx.AsyncClient(base_url=address, timeout=HANG_S, limits=limits, verify=False) as client:
             yield client
     finally:
         server.should_exit = True

@@ -26,6 +26,7 @@ from dragoman.types import Account
 from tests.hostile import FORM, ROUTES, Route
 from tests.hostile import bodies as hostile_bodies
 from tests.serving import fake_service, keyed_service, served
+from tests.waiting import HANG_S
 
 SIZE = 400_000
 """Bytes: each shape has more values than a body may have."""
@@ -216,7 +217,7 @@ async def test_a_wrong_key_is_refused_before_the_body_has_come(client: httpx.Asy
         reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: drg_x\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Content-Length: 1000000\r\n\r\n{{".encode())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             assert (await reader.readline()).split()[1] in (b"400", b"401", b"403")
         writer.close()
 

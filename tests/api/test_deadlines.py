@@ -13,11 +13,13 @@ from dragoman.api.input import DEADLINE_HEADER
 from dragoman.pipelines.base import Pipeline
 from dragoman.service.service import TranslationService
 from dragoman.settings import CacheSettings, EngineSettings, Settings
-from tests.serving import HeldPipeline, fake_service, served, service_over
-from tests.waiting import until
+from tests.serving import HeldPipeline, fake_service, served, service_over, wordy
+from tests.waiting import scaled, until
 
 TEXT, ANSWER = "Where is the train station?", "駅はどこですか？"
 CALL: dict[str, Any] = {"text": TEXT, "source": "en", "target": "ja"}
+SOON_S = 0.3
+"""A deadline before which a call is in the engine, on a quiet machine."""
 
 
 def held(*, slots: int = 32, cache_bytes: int = 0) -> tuple[TranslationService, HeldPipeline]:
@@ -41,8 +43,9 @@ async def test_a_running_sequence_is_aborted(how: str) -> None:
     service, pipeline = held()
     async with served(service) as client:
         pipeline.hold()
-        body = CALL | ({"deadline_s": 0.05} if how == "body" else {})
-        headers = {DEADLINE_HEADER: "0.05"} if how == "header" else {}
+        deadline_s = scaled(SOON_S)
+        body = CALL | ({"deadline_s": deadline_s} if how == "body" else {})
+        headers = {DEADLINE_HEADER: str(deadline_s)} if how == "header" else {}
         assert expired(await client.post("/v1/translate", json=body, headers=headers))
         assert pipeline.generations == 1
         assert idle(service, pipeline)
@@ -57,7 +60,9 @@ async def test_what_waits_for_a_slot_is_dropped() -> None:
         pipeline.hold()
         first = asyncio.create_task(client.post("/v1/translate", json=CALL))
         await until(lambda: pipeline.stats().running == 1, "a running sequence")
-        assert expired(await client.post("/v1/translate", json=CALL | {"text": [TEXT] * 5, "deadline_s": 0.05}))
+        assert expired(
+            await client.post("/v1/translate", json=CALL | {"text": [TEXT] * 5, "deadline_s": scaled(SOON_S)})
+        )
         assert (pipeline.stats().running, pipeline.stats().waiting, pipeline.generations) == (1, 0, 1)
         pipeline.release.set()
         assert (await first).json()["translations"][0]["text"] == ANSWER
@@ -65,9 +70,10 @@ async def test_what_waits_for_a_slot_is_dropped() -> None:
 
 
 async def test_a_stream_ends_with_the_error() -> None:
-    service = fake_service(lambda _: " ".join(["駅"] * 30), step_s=0.05)
+    deadline_s = scaled(SOON_S)
+    service = fake_service(wordy(400), step_s=deadline_s / 20)
     async with served(service) as client:
-        answer = await client.post("/v1/translate", json=CALL | {"stream": True, "deadline_s": 0.5})
+        answer = await client.post("/v1/translate", json=CALL | {"stream": True, "deadline_s": deadline_s})
         events = [json.loads(line.removeprefix("data: ")) for line in answer.text.split("\n\n") if line]
         assert "delta" in events[0]
         assert events[-1]["error"]["code"] == "deadline_exceeded"
@@ -78,7 +84,7 @@ async def test_a_stream_that_has_not_begun_is_answered_with_the_status() -> None
     service, pipeline = held()
     async with served(service) as client:
         pipeline.hold()
-        assert expired(await client.post("/v1/translate", json=CALL | {"stream": True, "deadline_s": 0.05}))
+        assert expired(await client.post("/v1/translate", json=CALL | {"stream": True, "deadline_s": scaled(SOON_S)}))
         assert idle(service, pipeline)
 
 
@@ -86,9 +92,10 @@ async def test_a_generation_that_another_call_waits_for_goes_on() -> None:
     service, pipeline = held(cache_bytes=2**20)
     async with served(service) as client:
         pipeline.hold()
-        first = asyncio.create_task(client.post("/v1/translate", json=CALL | {"deadline_s": 0.3}))
+        first = asyncio.create_task(client.post("/v1/translate", json=CALL | {"deadline_s": scaled(1.0)}))
         await until(lambda: pipeline.stats().running == 1, "a running sequence")
         second = asyncio.create_task(client.post("/v1/translate", json=CALL))
+        await until(lambda: service.admission.calls == 2, "both calls")
         assert expired(await first)
         pipeline.release.set()
         assert (await second).json()["translations"][0]["text"] == ANSWER

@@ -17,7 +17,7 @@ import pytest
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, ServerSettings, Settings
 from dragoman.types import Account
 from tests.serving import keyed_service, served
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 MAX_BYTES = 200_000
 MAX_BODY_BYTES = 20_000
@@ -47,7 +47,7 @@ class Client:
     async def done(self, answer: httpx.Response) -> dict[str, Any]:
         assert answer.status_code == 201, answer.text
         document = answer.json()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG_S):
             while document["state"] not in ("done", "error"):
                 await asyncio.sleep(0.02)
                 document = (await self.call("GET", f"/{document['id']}")).json()

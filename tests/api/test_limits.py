@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.settings import ServerSettings
 from tests.serving import fake_service, served
+from tests.waiting import HANG_S
 
 LIMITS = ServerSettings(max_body_bytes=100_000)
 
@@ -30,7 +31,7 @@ async def answer_to(client: httpx.AsyncClient, head: str, *body: bytes) -> tuple
         for chunk in body:
             writer.write(chunk)
             await writer.drain()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             answer = await reader.read()
     finally:
         writer.close()

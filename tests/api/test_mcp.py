@@ -30,7 +30,7 @@ from tests.agents import MODES, PRESENT, agent
 from tests.api.test_request_log import Lines
 from tests.hostile import Route, bodies
 from tests.serving import HeldPipeline, echoing, fake_service, keyed_service, served, service_over, source_of
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 TEXT = {"text": "Good morning.", "source": "en", "target": "ja"}
 ACCOUNTS = (
@@ -457,7 +457,7 @@ async def test_progress_is_reported_to_a_client_that_asks_for_it(mode: str, monk
     async with served(service_over(pipeline)) as http, agent(http, mode=mode) as client:
         texts = ["One book.", "Two books.", "Three books."]
         call = asyncio.create_task(client.call_tool("translate", {**TEXT, "text": texts}, progress_callback=report))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             await is_told.wait()
         assert not call.done()
         pipeline.release.set()
@@ -570,7 +570,7 @@ async def test_a_client_that_leaves_takes_its_document_along(
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         await until(lambda: pipeline.stats().running == 0, "its end")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             while await known():
                 pass
 

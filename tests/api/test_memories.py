@@ -20,6 +20,7 @@ from dragoman.errors import ConfigError
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, MemorySettings, ServerSettings, Settings
 from dragoman.types import Account
 from tests.serving import fake_service, keyed_service, served
+from tests.waiting import HANG_S
 
 EN_JA = {"source": "en", "target": "ja"}
 HELLO, KONNICHIWA = "Good morning.", "おはよう。"
@@ -56,7 +57,7 @@ class Client:
 
 async def until_equal(ask: Callable[[], Awaitable[Any]], name: str, expected: str) -> None:
     """Ask again until a field of the answer has this value."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HANG_S):
         while True:
             found = await ask()
             if (found.json() if isinstance(found, httpx.Response) else found)[name] == expected:

@@ -8,7 +8,6 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import httpx
 import pytest
@@ -19,8 +18,8 @@ from dragoman.errors import ConfigError
 from dragoman.pipelines.continuous import ContinuousPipeline
 from dragoman.settings import ServerSettings, Settings
 from tests.pipelines.crashing import CrashingEngine
-from tests.serving import fake_service, service_over, wordy
-from tests.waiting import until
+from tests.serving import HeldPipeline, echoing, fake_service, service_over
+from tests.waiting import HANG_S, until
 
 
 @pytest.fixture(autouse=True)
@@ -32,16 +31,20 @@ def heap_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def slow_server(drain_timeout_s: float = 30.0) -> AsyncIterator[tuple[asyncio.Task[int], str]]:
-    """A server whose answers take a second or so, in this process: its exit code to come, and its address."""
-    service = fake_service(wordy(60), step_s=0.02)
-    service.settings = replace(Settings(), server=ServerSettings(drain_timeout_s=drain_timeout_s))
+async def held_server(
+    drain_timeout_s: float = HANG_S,
+) -> AsyncIterator[tuple[asyncio.Task[int], httpx.AsyncClient, HeldPipeline]]:
+    """A server in this process: its exit code to come, a client, and the pipeline, in which calls run until it is released."""
+    pipeline = HeldPipeline(echoing())
+    service = service_over(pipeline, Settings(server=ServerSettings(drain_timeout_s=drain_timeout_s)))
     ready: list[str] = []
     server = DragomanServer(service, listen("127.0.0.1", 0), ready.append)
     running = asyncio.create_task(server.run())
     await until(lambda: bool(ready), "a listening server")
+    pipeline.hold()
     try:
-        yield running, ready[0]
+        async with httpx.AsyncClient(base_url=ready[0], timeout=HANG_S) as client:
+            yield running, client, pipeline
     finally:
         if not running.done():
             signal.raise_signal(signal.SIGTERM)
@@ -54,33 +57,28 @@ async def post(client: httpx.AsyncClient) -> httpx.Response:
 
 
 async def in_flight(client: httpx.AsyncClient, calls: int) -> None:
-    for _ in range(1_000):
-        if (await client.get("/v1/stats")).json()["in_flight"] == calls:
-            return
-    raise AssertionError(f"never had {calls} calls in flight")
+    while (await client.get("/v1/stats")).json()["in_flight"] != calls:
+        pass
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_drains_twenty_calls_refuses_new_ones_and_leaves_with_0(stop: signal.Signals) -> None:
-    async with slow_server() as (running, url), httpx.AsyncClient(base_url=url, timeout=60) as client:
+    async with held_server() as (running, client, pipeline):
         calls = [asyncio.create_task(post(client)) for _ in range(20)]
         await in_flight(client, 20)
         signal.raise_signal(stop)
-        refused = 0
-        while not any(call.done() for call in calls):
-            answer = await post(client)
-            if answer.status_code == 503:
-                assert answer.json()["error"]["code"] == "draining"
-                refused += 1
-                break
-        assert refused
+        while (await client.get("/readyz")).status_code == 200:
+            pass
+        refused = await post(client)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "draining")
+        pipeline.release.set()
         answers = await asyncio.gather(*calls)
         assert [answer.status_code for answer in answers] == [200] * 20
         assert await running == 0
 
 
 async def test_a_drain_that_times_out_leaves_with_1() -> None:
-    async with slow_server(drain_timeout_s=0.05) as (running, url), httpx.AsyncClient(base_url=url) as client:
+    async with held_server(drain_timeout_s=0.05) as (running, client, _):
         call = asyncio.create_task(post(client))
         await in_flight(client, 1)
         signal.raise_signal(signal.SIGTERM)
@@ -91,22 +89,22 @@ async def test_a_drain_that_times_out_leaves_with_1() -> None:
 
 @pytest.mark.parametrize("sent", [b"GET /healthz HTT", b"POST /v1/translate HTTP/1.1\r\nContent-Length: 100\r\n\r\n{"])
 async def test_a_client_that_stalls_in_its_request_does_not_delay_the_end(sent: bytes) -> None:
-    async with slow_server(drain_timeout_s=600) as (running, url), httpx.AsyncClient(base_url=url) as client:
+    async with held_server(drain_timeout_s=600) as (running, client, _):
         with socket.create_connection((client.base_url.host, client.base_url.port)) as stalled:
             stalled.sendall(sent)
             await client.get("/healthz")  # so that the server has read it
             signal.raise_signal(signal.SIGTERM)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(HANG_S):
                 assert await running == 0
 
 
 async def test_a_client_that_does_not_read_its_answers_delays_the_end_no_longer_than_a_drain() -> None:
-    async with slow_server(drain_timeout_s=0.5) as (running, url), httpx.AsyncClient(base_url=url) as client:
+    async with held_server(drain_timeout_s=0.5) as (running, client, _):
         with socket.create_connection((client.base_url.host, client.base_url.port)) as unread:
             unread.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400)
             await client.get("/openapi.json")
             signal.raise_signal(signal.SIGTERM)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(HANG_S):
                 assert await running == 0
 
 
@@ -118,7 +116,7 @@ async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with
     running = asyncio.create_task(server.run())
     await until(lambda: bool(ready), "a listening server")
     assert heap.is_heap_frozen()
-    async with httpx.AsyncClient(base_url=ready[0]) as client:
+    async with httpx.AsyncClient(base_url=ready[0], timeout=HANG_S) as client:
         engine.may_start.clear()
         engine.crash()
         calls = [asyncio.create_task(post(client)) for _ in range(4)]
@@ -145,6 +143,6 @@ async def test_a_failure_of_either_port_is_reported_and_exits_with_1(failing: st
     closed = listener if failing == "service" else operators
     closed.close()  # uvicorn can then not listen
     with listener, operators:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG_S):
             assert await server.run() == 1
     assert server.failure is not None

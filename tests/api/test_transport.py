@@ -6,21 +6,32 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from dragoman.api.transport import MAX_HEADERS
 from dragoman.settings import ServerSettings
 from tests.serving import fake_service, served, wordy
+from tests.waiting import HANG_S, scaled
 
 BODY = json.dumps({"text": "Hello there.", "source": "en", "target": "ja"}).encode()
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAA\r\n"
-IMPATIENT = ServerSettings(max_header_bytes=8_000, header_timeout_s=0.5, body_timeout_s=0.5)
+SMALL_HEADS = ServerSettings(max_header_bytes=8_000)
 
 
 @pytest.fixture
 async def address() -> AsyncIterator[tuple[str, int]]:
-    async with served(fake_service(server=IMPATIENT)) as client:
+    async with served(fake_service(server=SMALL_HEADS)) as client:
+        assert client.base_url.port is not None
+        yield client.base_url.host, client.base_url.port
+
+
+@pytest.fixture
+async def impatient() -> AsyncIterator[tuple[str, int]]:
+    """A server that waits half a second."""
+    server = replace(SMALL_HEADS, header_timeout_s=0.5, body_timeout_s=0.5)
+    async with served(fake_service(server=server)) as client:
         assert client.base_url.port is not None
         yield client.base_url.host, client.base_url.port
 
@@ -40,7 +51,7 @@ class Connection:
 
     async def answer(self) -> tuple[int, bytes]:
         """Status and body of the next answer."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             head = await self.reader.readuntil(b"\r\n\r\n")
             length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
             return int(head.split()[1]), await self.reader.readexactly(int(length))
@@ -48,7 +59,7 @@ class Connection:
     async def refusal(self) -> tuple[int, str]:
         """Status and code of the next answer, which is the last: the server closes the connection after it."""
         status, body = await self.answer()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             assert await self.reader.read() == b""
         return status, json.loads(body)["error"]["code"]
 
@@ -180,29 +191,30 @@ async def test_head_requests_of_the_probes_have_no_body() -> None:
 @pytest.mark.parametrize(
     "sent", [b"GET /healthz HTT", post()[:-2], post() + BODY[:5], b"%s%s" % (post(length=7_000_000), b"{" * 6_000_000)]
 )
-async def test_a_request_that_stalls_is_ended(address: tuple[str, int], sent: bytes) -> None:
-    async with connected(address) as connection:
+async def test_a_request_that_stalls_is_ended(impatient: tuple[str, int], sent: bytes) -> None:
+    async with connected(impatient) as connection:
         await connection.send(sent)
         assert await connection.refusal() == (408, "request_timeout")
 
 
-async def test_a_connection_without_a_request_is_closed(address: tuple[str, int]) -> None:
-    async with connected(address) as connection, asyncio.timeout(30):
+async def test_a_connection_without_a_request_is_closed(impatient: tuple[str, int]) -> None:
+    async with connected(impatient) as connection, asyncio.timeout(HANG_S):
         assert await connection.reader.read() == b""
 
 
 async def test_a_slow_upload_and_a_slow_answer_are_not_cut_off() -> None:
     """Each takes several times as long as a client may send nothing."""
-    server = ServerSettings(header_timeout_s=0.2, body_timeout_s=0.2)
-    service = fake_service(wordy(40), server=server, step_s=0.05)
+    pause_s = scaled(0.02)
+    server = ServerSettings(header_timeout_s=10 * pause_s, body_timeout_s=10 * pause_s)
+    service = fake_service(wordy(40), server=server, step_s=pause_s)
     async with served(service) as client:
         assert client.base_url.port is not None
         async with connected((client.base_url.host, client.base_url.port)) as connection:
             padding = b" " * 6_000
-            await connection.send(post(length=len(BODY) + 25 * len(padding)))
-            for _ in range(25):
+            await connection.send(post(length=len(BODY) + 40 * len(padding)))
+            for _ in range(40):
                 await connection.send(padding)
-                await asyncio.sleep(0.1)  # the speed of the upload
+                await asyncio.sleep(pause_s)  # the speed of the upload
             await connection.send(BODY)
             assert (await connection.answer())[0] == 200
 

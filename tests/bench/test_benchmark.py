@@ -28,7 +28,7 @@ from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.workload import GeneratedWorkload, Item, RecordedWorkload, parse_pairs
 from tests.bench.making import HELLO, workload
 from tests.bench.serving import Handler, hang, serving, stats, translate
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 
 class _Server:
@@ -162,7 +162,7 @@ async def test_an_interrupt_keeps_what_was_measured_and_says_so() -> None:
         running = asyncio.create_task(run_benchmark(plan, NoProgress(), interrupted))
         await until(lambda: server.waiting == 2, "both clients wait")
         interrupted.set()
-        results = await asyncio.wait_for(running, 30)
+        results = await asyncio.wait_for(running, HANG_S)
 
     assert results.partial
     first, second = (point.repeats for point in results.points)

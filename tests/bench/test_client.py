@@ -32,7 +32,7 @@ from dragoman_bench.bench.summary import bucket_values
 from dragoman_bench.bench.workload import Item
 from tests.bench.making import HELLO
 from tests.bench.serving import Handler, deltas, hang, serving, streamed, translate, translation
-from tests.waiting import until
+from tests.waiting import scaled, until
 
 
 @asynccontextmanager
@@ -125,18 +125,19 @@ async def test_a_refusal_until_a_date_is_one_without_a_time() -> None:
 
 
 async def test_no_answer_in_time_is_a_time_out_counted_from_the_intended_send() -> None:
-    async with _client(hang, timeout_s=0.3) as client:
-        record = await _send(client, intended_s=-0.2)  # due before it could be sent
+    timeout_s = scaled(0.5)
+    async with _client(hang, timeout_s=timeout_s) as client:
+        record = await _send(client, intended_s=-timeout_s / 2)  # due before it could be sent
 
     assert record.error == "timeout"
     assert record.status is None
-    assert record.e2e_s >= 0.3
+    assert record.e2e_s >= timeout_s
     assert record.sent_s is not None
     assert record.done_s - record.sent_s < record.e2e_s
 
 
 async def test_a_request_that_never_got_a_connection_times_out_unsent() -> None:
-    async with _client(hang, timeout_s=0.2, connections=1) as client:
+    async with _client(hang, timeout_s=scaled(0.3), connections=1) as client:
         records = await asyncio.gather(_send(client), _send(client))
 
     assert [record.error for record in records] == ["timeout", "timeout"]

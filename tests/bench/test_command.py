@@ -19,6 +19,7 @@ from dragoman_bench.bench.benchmark import Warmup
 from dragoman_bench.bench.results import Load, read_results
 from dragoman_bench.cli.bench import command, interval, load_levels, parse_warmup
 from tests.bench.serving import hang, serving, translate
+from tests.waiting import HANG_S
 
 WARMUP = ("--warmup", "2")
 
@@ -90,7 +91,7 @@ async def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, texts: Path) -> No
     async with serving({"/v1/translate": handler}) as url:
         options = ("--workload", texts, "--concurrency", 1, "--requests", 1000, *WARMUP, "--out", path)
         process = await _start("--url", url, *options)
-        await asyncio.wait_for(held.wait(), 60)
+        await asyncio.wait_for(held.wait(), HANG_S)
         process.send_signal(signal.SIGINT)
         out, err = await process.communicate()
 

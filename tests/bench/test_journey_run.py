@@ -25,9 +25,9 @@ from tests.bench.journeys import rates
 from tests.bench.making import workload
 from tests.bench.stand_ins import StandIns
 from tests.bench.test_journey_steps import SUBJECT
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
-PACE = Pace(duration_s=0.3, warmup_s=0.1, timeout_s=5.0)
+PACE = Pace(duration_s=0.3, warmup_s=0.1, timeout_s=HANG_S)
 LEG = Leg("variable", (1, 2), 2)
 
 

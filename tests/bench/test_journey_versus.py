@@ -24,8 +24,9 @@ from dragoman_bench.journey.steps import MODES, Leg, Mode, Pace
 from tests.bench.journeys import at_level, rates, repeat, results
 from tests.bench.making import HELLO
 from tests.bench.serving import deltas, serving, stats, streamed, translation
+from tests.waiting import HANG_S
 
-PACE = Pace(duration_s=0.2, warmup_s=0.05, timeout_s=5.0)
+PACE = Pace(duration_s=0.2, warmup_s=0.05, timeout_s=HANG_S)
 
 
 class NumberedTexts:

@@ -26,7 +26,7 @@ from dragoman_bench.bench.results import Load, RequestRecord
 from dragoman_bench.bench.workload import Item
 from tests.bench.making import HELLO
 from tests.bench.serving import hang, serving, translate, translation
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 
 def test_constant_arrivals_are_evenly_spaced() -> None:
@@ -220,7 +220,7 @@ async def test_a_stop_records_what_was_in_flight_as_unfinished_and_sends_no_more
         driving = asyncio.create_task(_drive(_job(url, **load), tally, stop))
         await until(lambda: tally.in_flight == 5, "five in flight")
         stop.set()
-        records = await asyncio.wait_for(driving, 10)
+        records = await asyncio.wait_for(driving, HANG_S)
 
     assert [record.error for record in records] == ["unfinished"] * 5
 
@@ -232,7 +232,7 @@ async def test_a_cancelled_load_ends() -> None:
         await until(lambda: tally.in_flight == 3, "three in flight")
         driving.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(driving, 10)
+            await asyncio.wait_for(driving, HANG_S)
 
 
 async def _run(job: Job, processes: int, tally: Tally, stop: asyncio.Event) -> Sent:
@@ -275,7 +275,7 @@ async def test_a_stop_reaches_every_process_and_their_records_come_back() -> Non
         running = asyncio.create_task(_run(_job(url, clients=6), 2, tally, stop))
         await until(lambda: tally.in_flight == 6, "all clients of both processes wait")
         stop.set()
-        sent = await asyncio.wait_for(running, 30)
+        sent = await asyncio.wait_for(running, HANG_S)
 
     assert [record.error for record in sent.records] == ["unfinished"] * 6
     assert tally.in_flight == 0

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from dragoman_bench.bench.progress import Observer, ProgressLines, interrupts, observed
+from tests.waiting import HANG_S
 
 
 def test_lines_show_a_phase_when_it_begins_and_do_not_flood() -> None:
@@ -37,7 +38,7 @@ def test_phases_are_of_what_is_measured() -> None:
 async def test_the_first_signal_asks_to_stop(number: signal.Signals) -> None:
     with interrupts() as interrupted:
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(interrupted.wait(), 10)
+        await asyncio.wait_for(interrupted.wait(), HANG_S)
 
 
 def test_work_gets_an_observer_and_its_outcome_is_returned() -> None:

@@ -18,8 +18,10 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error,
 
 from dragoman.storage.database import Database
 from tests.browser.stage import Stage, make_service, serving
+from tests.waiting import HANG_S
 
-expect.set_options(timeout=20_000)
+HANG_MS = 1000 * HANG_S
+expect.set_options(timeout=HANG_MS)
 SLOW_STEP_S = 0.25
 _AUDIT = (files("tests.browser") / "audit.js").read_text(encoding="utf-8")
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -71,6 +73,7 @@ async def documents_stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIter
 @pytest.fixture
 async def context(chromium: Browser) -> AsyncIterator[BrowserContext]:
     context = await chromium.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
+    context.set_default_timeout(HANG_MS)
     yield context
     await context.close()
 
@@ -139,5 +142,5 @@ async def open_document(page: Page, stage: Stage, content: str | bytes, name: st
     data = content.encode() if isinstance(content, str) else content
     await page.set_input_files("#file", {"name": name, "mimeType": "", "buffer": data})
     await expect(page.locator("#review-title")).to_have_text(name)
-    await expect(page.locator("#download")).to_be_enabled(timeout=90_000)
+    await expect(page.locator("#download")).to_be_enabled()
     await expect(page.locator(".segment").first).to_be_visible()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import docx
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from dragoman.storage.database import Database, utc_now
+from dragoman.storage.documents import DocumentStore, StoredDocument
 from tests.browser.conftest import documents_serving, open_document, open_page
 from tests.browser.stage import STEP_S, Stage
 
@@ -207,6 +210,39 @@ async def test_documents_are_listed_and_deleted(review: Page) -> None:
     await expect(review.locator("#document-list li")).to_have_count(count - 1)
     await review.goto(address)
     await expect(review.locator("#review-notes")).to_contain_text("expired")
+
+
+async def test_a_list_of_more_than_a_hundred_documents_says_so_and_is_shown_in_parts(
+    page: Page, tmp_path: Path
+) -> None:
+    database = Database(f"sqlite:///{tmp_path}/dragoman.db")
+    async with documents_serving(tmp_path) as stage:
+        await database.open()
+        store, now = DocumentStore(database), utc_now()
+        for number in range(205):
+            created, name = now + timedelta(seconds=number), f"{number}.md"
+            await store.add(
+                StoredDocument(
+                    f"{number:032X}", "anonymous", "", "native", name, "markdown", "ko", "en", False, "{}", created,
+                    now + timedelta(days=1), "done", 10, 10, 1, 1,
+                ),
+                1000,
+            )  # fmt: skip
+        await open_page(page, stage)
+        await page.click("text=Documents")
+        rows, more = page.locator("#document-list li"), page.locator("#documents-more")
+        count = page.locator("#documents-count")
+        for shown in (100, 200):
+            await expect(rows).to_have_count(shown)
+            await expect(rows.first).to_contain_text("204.md")
+            await expect(count).to_contain_text(f"newest {shown} documents")
+            await more.focus()
+            await page.keyboard.press("Enter")
+        await expect(rows).to_have_count(205)
+        await expect(rows.last).to_contain_text("0.md")
+        await expect(count).to_contain_text("All 205 documents")
+        await expect(more).to_be_hidden()
+    await database.close()
 
 
 async def test_a_file_that_is_not_read_is_refused_in_the_server_s_words(page: Page, documents_stage: Stage) -> None:

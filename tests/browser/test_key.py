@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import BrowserContext, Page, expect
 
 from dragoman.service.stack import account_store
 from dragoman.storage.database import Database
 from dragoman.types import Account, KeyRole
+from tests.browser.conftest import audit
 from tests.browser.stage import Stage, make_service, serving
 
 pytestmark = pytest.mark.browser
@@ -42,7 +44,7 @@ async def test_a_key_is_asked_for_once_and_kept_for_the_tab(
     await page.goto(stage.url)
     await expect(page.locator("#key-dialog")).to_be_visible()
     await enter(page, "drg_wrong")
-    await expect(page.locator("#key-reason")).to_contain_text("not accept")
+    await expect(page.locator("#key-reason")).to_contain_text("does not know")
     await enter(page, keys["operator"])
     await expect(page.locator("#key-dialog")).to_be_hidden()
     for _ in range(2):
@@ -70,9 +72,95 @@ async def test_a_key_that_is_no_operators_translates_and_shows_no_statistics(
     await expect(page.locator("#burst-rows li")).to_have_count(25)
 
 
-async def test_a_reader_without_a_key_may_cancel(page: Page, keyed_stage: tuple[Stage, dict[KeyRole, str]]) -> None:
-    stage, _ = keyed_stage
+async def faults(page: Page) -> list[Any]:
+    """What the checks of accessibility find."""
+    checks = ("nameless", "repeatedIds", "skippedHeadings", "outsideLandmarks")
+    return [fault for check in checks for fault in await audit(page, check)]
+
+
+async def translates(page: Page) -> None:
+    await page.select_option("#target-language", "ko")
+    await page.fill("#source", "hello")
+    await expect(page.locator("#output[data-phase=done]")).to_have_text("ko:hello")
+
+
+@pytest.mark.parametrize("how", ["button", "Escape"])
+async def test_a_reader_who_cancels_is_asked_again_when_they_want(
+    page: Page, keyed_stage: tuple[Stage, dict[KeyRole, str]], how: str
+) -> None:
+    stage, keys = keyed_stage
     await page.goto(stage.url)
+    await expect(page.locator("#key-dialog")).to_be_visible()
+    assert await faults(page) == []
+    for _ in range(2):
+        await (page.click("#key-cancel") if how == "button" else page.keyboard.press("Escape"))
+        await expect(page.locator("#notes")).to_contain_text("needs a key")
+        await expect(page.locator("#key-dialog")).to_be_hidden()
+        assert await faults(page) == []
+        await page.click("#key-again")
+        await expect(page.locator("#key")).to_be_focused()
+    await enter(page, keys["translate"])
+    await expect(page.locator("#key-notice")).to_be_hidden()
+    await translates(page)
+
+
+@pytest.mark.parametrize("path", ["", "engine"])
+async def test_what_failed_without_a_key_is_tried_again_with_one(
+    page: Page, keyed_stage: tuple[Stage, dict[KeyRole, str]], path: str
+) -> None:
+    """On the engine's page, and in the view of documents, where the reader may be when they cancel."""
+    stage, keys = keyed_stage
+    await page.goto(f"{stage.url}{path or '#documents'}")
     await page.click("#key-cancel")
-    await expect(page.locator("#notes")).to_contain_text("needs a key")
-    await expect(page.locator("#key-dialog")).to_be_hidden()
+    await page.click("#key-again")
+    await enter(page, keys["operator"])
+    if path:
+        await expect(page.locator("#state")).to_have_attribute("data-state", "serving")
+        await expect(page.locator("#burst-rows li")).to_have_count(25)
+    else:
+        await expect(page.locator("#target-language option")).not_to_have_count(0)
+        await expect(page.locator("#documents-title")).to_be_visible()
+
+
+async def test_tabs_share_a_key_and_forget_it_together(
+    page: Page, context: BrowserContext, keyed_stage: tuple[Stage, dict[KeyRole, str]]
+) -> None:
+    stage, keys = keyed_stage
+    await page.goto(stage.url)
+    await enter(page, keys["translate"])
+    await expect(page.locator("#target-language option")).not_to_have_count(0)
+    other = await context.new_page()
+    await other.goto(stage.url)
+    await translates(other)
+    assert keys["translate"] not in await other.evaluate("JSON.stringify(localStorage)")
+    await other.click("#key-open")
+    await other.click("#key-forget")
+    await expect(other.locator("#key-dialog")).to_be_visible()
+    await page.reload()
+    await expect(page.locator("#key-dialog")).to_be_visible()
+    await enter(other, keys["translate"])  # and the waiting tab goes on
+    await translates(page)
+    await other.close()
+    await page.close()
+    last = await context.new_page()
+    await last.goto(stage.url)
+    await expect(last.locator("#key-dialog")).to_be_visible()  # no tab was left that had it
+
+
+async def test_a_key_is_kept_on_the_device_if_the_reader_wants_that(
+    page: Page, context: BrowserContext, keyed_stage: tuple[Stage, dict[KeyRole, str]]
+) -> None:
+    stage, keys = keyed_stage
+    await page.goto(stage.url)
+    await page.check("#key-on-device")
+    await enter(page, keys["translate"])
+    await translates(page)
+    await page.close()
+    later = await context.new_page()
+    await later.goto(stage.url)
+    await translates(later)
+    await later.click("#key-open")
+    await expect(later.locator("#key-on-device")).to_be_checked()
+    await later.click("#key-forget")
+    await expect(later.locator("#key-dialog")).to_be_visible()
+    assert keys["translate"] not in await later.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")

@@ -18,6 +18,7 @@ from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import JourneyRun, LoadMeter, make_workloads
 from dragoman_bench.journey.page import conclude, write_files
 from dragoman_bench.journey.steps import Leg, Pace, Step, Subject
+from tests.waiting import HANG_S
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -54,7 +55,7 @@ def test_a_stored_journey_is_rendered_again(tmp_path: Path) -> None:
 async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) -> None:
     """`--pipeline fake`: everything but the engine is real."""
     subject = make_subject("", "", "auto", None)
-    pace, workloads = Pace(0.5, 0.1, timeout_s=20), make_workloads(subject)
+    pace, workloads = Pace(0.5, 0.1, timeout_s=HANG_S), make_workloads(subject)
     leg = Leg("variable", (25,), 2)
     steps = (Step("continuous-64", "", "dragoman", {"max-num-seqs": 64}, (leg,)),)
 

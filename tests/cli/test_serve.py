@@ -17,11 +17,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.processes import ServerProcess
+from tests.waiting import HANG_S
 
 WITHOUT_OPENTELEMETRY = """
 import sys
 sys.modules["opentelemetry"] = None
 from dragoman.cli.main import main
+from tests.waiting import HANG_S
 main()
 """
 
@@ -70,7 +72,7 @@ def collector() -> Iterator[Collector]:
 
 
 async def translated(server: ServerProcess) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=await server.listening(), trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=await server.listening(), trust_env=False, timeout=HANG_S) as client:
         body = {"text": "Good morning.", "source": "en", "target": "ja"}
         return await client.post("/v1/translate", json=body, headers={"X-Request-Id": "mine"})
 

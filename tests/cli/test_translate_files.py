@@ -20,7 +20,7 @@ from dragoman.cli.client import KEY_VARIABLE, Server
 from dragoman.cli.translate_files import Errand, Outcome, errands
 from dragoman.errors import ConfigError, UnsupportedLanguage
 from tests.processes import DRAGOMAN, ROOT, ServerProcess, serving
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 pytestmark = pytest.mark.acceptance  # each test starts the command as a process, and most a server too
 
@@ -44,7 +44,7 @@ class Ended:
 
 
 async def ended(process: subprocess.Popen[str]) -> Ended:
-    report, errors = await asyncio.to_thread(process.communicate, timeout=240)
+    report, errors = await asyncio.to_thread(process.communicate, timeout=HANG_S)
     return Ended(process.returncode, report, errors)
 
 
@@ -72,7 +72,7 @@ async def test_files_come_back_beside_their_sources_or_in_a_folder(server: Serve
     assert (in_folder.code, "bahnhof" in (tmp_path / "out/deep/a.txt").read_text()) == (0, True)
     assert (tmp_path / "a.txt").read_text() == TEXT
     assert {one.name for one in (tmp_path / "out/deep").iterdir()} == {"a.txt"}
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=HANG_S) as client:
         assert (await client.get("/v1/documents")).json() == {"documents": []}
 
 
@@ -124,8 +124,8 @@ async def test_an_interrupt_leaves_what_is_done(tmp_path: Path) -> None:
         (tmp_path / "short.txt").write_text("Hello.\n")
         (tmp_path / "long.txt").write_text("".join(f"Where is the train station number {n}?\n\n" for n in range(3_000)))
         process = started(tmp_path, "long.txt", "short.txt", "--url", server.url)
-        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
-            await until((tmp_path / "short.ja.txt").exists, "the short file", deadline_s=120)
+        async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=HANG_S) as client:
+            await until((tmp_path / "short.ja.txt").exists, "the short file")
             process.send_signal(signal.SIGINT)
             interrupted = await ended(process)
             assert interrupted.code == 130

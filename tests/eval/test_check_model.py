@@ -22,7 +22,7 @@ from dragoman_bench.cli.check_model import command
 from dragoman_bench.eval.check_model import CheckedModel, ModelToCheck, check_model, describe_served, directions_of
 from tests.eval.faulty import Fault, FaultyAnswers, PhrasebookAnswers
 from tests.serving import HeldPipeline, fake_service, model, prompts, served, service_over
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 DIRECTIONS = (("en", "ja"), ("ko", "en"))
 DESCRIBED = describe(model())
@@ -127,7 +127,7 @@ async def test_what_was_found_is_shown_when_it_is_stopped(number: signal.Signals
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
         assert process.stderr is not None
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(HANG_S):
             while not (line := (await process.stderr.readline()).decode()).startswith("ko to en"):
                 assert line
             pipeline.hold()

@@ -15,9 +15,9 @@ import httpx
 import yaml
 
 from tests.ops.tools import ALERTS
+from tests.waiting import HANG_S
 
-PATIENCE_S = 30
-DEADLINE_S = 60
+PATIENCE_S = DEADLINE_S = HANG_S
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import cache as caching
 from dragoman.service.cache import CacheFile, SegmentCache, size_bytes
 from dragoman.types import Completion, Delta, EngineSequence, Sampling, Timings, TokenLogprobs
+from tests.waiting import HANG_S
 
 MIB = 2**20
 CALLER: ContextVar[str] = ContextVar("CALLER", default="")
@@ -471,7 +472,7 @@ async def test_a_file_that_fails_costs_its_entries_alone(tmp_path: Path, caplog:
         database.execute("DROP TABLE entries")
     cache = SegmentCache(MIB, file)
     cache.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         for number in range(3):
             assert (await looked_up(cache, sequence(number), engine))[1] == "miss"
             assert (await looked_up(cache, sequence(number), engine))[1] == "stored"
@@ -489,7 +490,7 @@ async def test_a_fault_in_the_files_thread_leaves_no_read_waiting(
     engine = Engine()
     cache = SegmentCache(MIB, CacheFile(tmp_path / "cache.sqlite", MIB, "model"))
     cache.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         for number in range(3):
             assert (await looked_up(cache, sequence(number), engine))[1] == "miss"
         await cache.close()
@@ -499,5 +500,5 @@ async def test_a_closed_file_is_not_waited_for(tmp_path: Path) -> None:
     engine = Engine()
     async with filed(tmp_path / "cache.sqlite") as cache:
         pass
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         assert (await looked_up(cache, sequence(), engine))[1] == "miss"

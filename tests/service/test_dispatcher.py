@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.service import dispatcher
 from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns, TimeSlices
+from tests.waiting import HANG_S
 
 
 async def settle() -> None:
@@ -50,7 +51,7 @@ async def test_a_small_call_does_not_wait_for_a_large_one() -> None:
     dispatch = Dispatcher(4)
     with dispatch.call() as large, dispatch.call() as small:
         tasks = await take(large, 100)
-        async with asyncio.timeout(5), small:
+        async with asyncio.timeout(HANG_S), small:
             assert granted(tasks) == 4
         await cancel(*tasks)
 
@@ -203,7 +204,7 @@ async def test_bulk_waits_for_the_end_of_the_quiet_time_and_then_takes_all_slots
         tasks += await take(bulk, 4)
         assert granted(tasks) == 6
         pass_quiet_time()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             await asyncio.gather(*tasks)
 
 
@@ -226,7 +227,7 @@ async def test_the_quiet_time_begins_again_with_each_interactive_call(monkeypatc
         await settle()
         assert granted(tasks) == 8
         pass_quiet_time()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             await asyncio.gather(*tasks)
 
 
@@ -281,7 +282,7 @@ async def test_bulk_calls_have_equal_shares() -> None:
 async def test_bulk_has_a_slot_of_an_engine_that_runs_one_sequence() -> None:
     dispatch = Dispatcher(1, interactive_share=1.0)
     with dispatch.call(), dispatch.call("bulk") as bulk:
-        async with asyncio.timeout(5), bulk:
+        async with asyncio.timeout(HANG_S), bulk:
             pass
 
 
@@ -330,5 +331,5 @@ async def test_a_cancelled_turn_does_not_hold_up_the_next(monkeypatch: pytest.Mo
     leaving, staying = (asyncio.create_task(TimeSlices(turns).pause()) for _ in range(2))
     await asyncio.sleep(0)
     leaving.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_S):
         await staying

@@ -39,7 +39,7 @@ from dragoman.storage.segments import Result
 from dragoman.types import ANONYMOUS, Account, EngineSequence
 from tests.processes import title
 from tests.serving import HeldPipeline, service_over, source_of
-from tests.waiting import until
+from tests.waiting import HANG_S, scaled, until
 
 TEXT = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(40))
 JA = DocumentOptions("ja", "en")
@@ -99,7 +99,7 @@ async def create(
 
 
 async def done(of: Documents, document: StoredDocument) -> StoredDocument:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HANG_S):
         return await of.wait(document)
 
 
@@ -195,15 +195,16 @@ async def test_what_is_finished_when_a_server_stops_is_not_translated_again(serv
     async with servers(first) as service:
         document = await create(service.documents)
         await until(lambda: not first.release.is_set(), "the first texts")
-        for _ in range(600):
-            stored = await service.documents.segments(document)
-            if sum(one.translation is not None for one in stored.segments) >= 9:
-                break
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(HANG_S):
+            while True:
+                stored = await servers.store.get(document.id)
+                if stored is not None and stored.segments_done == 9:  # and the warm-up's
+                    break
+                await asyncio.sleep(0.05)
     stopped = await servers.store.get(document.id)
     assert stopped is not None
     assert (stopped.state, stopped.owner, stopped.attempts) == ("queued", None, 0)
-    assert stopped.segments_done == 9  # and the warm-up's
+    assert stopped.segments_done == 9
     again = HeldPipeline(kana)
     async with servers(again) as service:
         ended = await done(service.documents, document)
@@ -213,7 +214,7 @@ async def test_what_is_finished_when_a_server_stops_is_not_translated_again(serv
 
 
 async def test_documents_of_a_server_that_died_are_taken_over(servers: Servers) -> None:
-    async with servers(max_running=1, owner_timeout_s=1.0) as service:
+    async with servers(max_running=1, owner_timeout_s=scaled(1.0)) as service:
         held = await create(service.documents)
         await done(service.documents, held)
         await servers.store.update(held.id, state="queued")
@@ -395,12 +396,12 @@ def files_limited_to(size: int) -> Iterator[None]:
 async def test_a_document_for_which_the_disk_is_full_goes_on_when_it_is_not(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(document_runs, "RETRY_S", 1.0)  # long enough to be seen waiting
+    monkeypatch.setattr(document_runs, "RETRY_S", scaled(1.0))  # long enough to be seen waiting
     text = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(4_000))
     async with servers(FakePipeline(kana)) as service:
         with files_limited_to(250_000):
             document = await create(service.documents, text)
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(HANG_S):
                 found = document
                 while not (found.state == "queued" and found.attempts):
                     await asyncio.sleep(0.01)

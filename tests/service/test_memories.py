@@ -22,6 +22,7 @@ from dragoman.storage.memories import MemoryStore
 from dragoman.types import ANONYMOUS, Account, EngineSequence, TextDone, Translation, TranslationRequest
 from tests.service.test_document_jobs import create, done
 from tests.serving import HeldPipeline, service_over, source_of
+from tests.waiting import HANG_S
 
 ME = ANONYMOUS.id
 A, B = Account("a", "a"), Account("b", "b")
@@ -263,7 +264,7 @@ async def test_many_entries_are_known_sorted_whether_read_at_once_or_one_by_one(
 async def test_another_server_s_entries_are_known_after_a_while(tmp_path: Path) -> None:
     async with serving(tmp_path) as one, serving(tmp_path, refresh_s=0.02) as other:
         await remember(one, [("Good morning.", "おはよう。")])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_S):
             while True:
                 [found], _ = await translated(other, "Good morning.")
                 if found.memory is not None:

@@ -18,6 +18,7 @@ from dragoman.settings import ModelSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
 from dragoman.types import Planned, TextDelta, TranslationRequest
 from tests.serving import service_over, slow_service
+from tests.waiting import HANG_S
 
 
 class FailingPipeline(FakePipeline):
@@ -53,7 +54,7 @@ async def test_prompts_that_cannot_be_loaded_end_the_start_of_the_engine(tmp_pat
     model = replace(choose_model(ModelSettings()), path=str(tmp_path))  # has no tokenizer
     spec = resolve(str(phrasebook.model_dir()), settings.engine, "cpu")
     service = TranslationService(settings, model, spec, EndlessStart())
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(HANG_S):
         with pytest.raises(Exception) as failed:
             await service.start()
     assert not isinstance(failed.value, TimeoutError)

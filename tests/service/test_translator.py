@@ -38,7 +38,7 @@ from dragoman.types import (
     TranslationRequest,
 )
 from tests.serving import prompts, source_of
-from tests.waiting import until
+from tests.waiting import scaled, until
 
 LONG = "The station is near the old bridge. " * 400
 ENGLISH = "Where is the train station, please?"
@@ -429,8 +429,8 @@ async def test_an_error_of_the_engine_ends_a_stream_with_it() -> None:
 # ---- consumers: slow, in other tasks, gone (PEP 789)
 
 
-async def slow_pipeline(words: int) -> FakePipeline:
-    pipeline = FakePipeline(lambda _: " ".join(["駅"] * words), step_s=0.002)
+async def slow_pipeline(words: int, step_s: float = 0.002) -> FakePipeline:
+    pipeline = FakePipeline(lambda _: " ".join(["駅"] * words), step_s=step_s)
     await pipeline.start()
     return pipeline
 
@@ -440,14 +440,15 @@ async def slow_pipeline(words: int) -> FakePipeline:
 async def test_a_deadline_that_expires_while_the_client_reads_slowly_ends_the_call_at_its_next_step(
     texts: tuple[str, ...], cache_bytes: int
 ) -> None:
-    pipeline = await slow_pipeline(400)
+    deadline_s = scaled(0.1)
+    pipeline = await slow_pipeline(400, deadline_s / 40)
     over = translator(pipeline, cache_bytes=cache_bytes)
-    events = over.events(TranslationRequest(texts, "ja", "en", deadline_s=0.05), streamed=True)
+    events = over.events(TranslationRequest(texts, "ja", "en", deadline_s=deadline_s), streamed=True)
     assert await anext(events) == Planned()
     assert isinstance(await anext(events), TextDelta)
     loop = asyncio.get_running_loop()
     passed = loop.create_future()
-    loop.call_later(0.1, passed.set_result, None)  # in which this task, the consumer, is not cancelled
+    loop.call_later(2 * deadline_s, passed.set_result, None)  # in which this task, the consumer, is not cancelled
     await passed
     with pytest.raises(DeadlineExceeded):
         async for _ in events:

@@ -15,6 +15,7 @@ import pytest
 
 from dragoman.storage.database import Database
 from dragoman.storage.glossaries import Glossaries
+from tests.waiting import HANG_S
 
 
 def _programs() -> Path | None:
@@ -42,7 +43,12 @@ def postgres_url() -> Iterator[str]:
 
     def run(program: str, *arguments: str) -> None:
         subprocess.run(
-            [programs / program, *arguments], check=True, cwd=folder, timeout=120, stdout=subprocess.DEVNULL, user=user
+            [programs / program, *arguments],
+            check=True,
+            cwd=folder,
+            timeout=HANG_S,
+            stdout=subprocess.DEVNULL,
+            user=user,
         )
 
     run("initdb", "-D", str(data), "-U", "dragoman", "-A", "trust", "-E", "UTF8", "--locale=C")

@@ -28,7 +28,7 @@ from dragoman.storage.database import Database
 from dragoman.storage.keys import KEY_PREFIX, Keys, digest_of
 from dragoman.storage.usage import UsageBatch, UsageLedger, Used
 from dragoman.types import Account, TranslationRequest
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 ALICE = Account("", "alice", "operator", 1000, 2.5, frozenset({"ja", "zh-TW"}), "bulk")
 NOVEMBER = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC).timestamp()
@@ -262,7 +262,7 @@ async def test_a_flood_of_wrong_keys_costs_few_reads_and_a_new_key_is_valid_with
         assert set(await asyncio.gather(*many)) == {InvalidKey, StorageUnavailable}
         pauses = [later - sooner for sooner, later in pairwise(wanted_reads[before:])]
         assert min(pauses) >= 0.9 / READS_PER_S
-        assert len(wanted_reads) - before < 50
+        assert len(wanted_reads) - before < 500  # of 10,000 keys
         known = len(wanted_reads)
         assert await wrong(0) is InvalidKey  # without a read
         assert len(wanted_reads) == known
@@ -316,11 +316,11 @@ async def test_keys_are_read_again_while_usage_cannot_be_stored(
                 return True
             return False
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while not await is_refused():
                 pass
         monkeypatch.setattr(UsageLedger, "add", real)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while not await UsageLedger(database).by_month():
                 pass
     assert list((await UsageLedger(database).by_month()).values()) == [Used(10, 1)]

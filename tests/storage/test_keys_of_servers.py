@@ -20,7 +20,7 @@ from dragoman.storage.database import Database
 from dragoman.storage.usage import UsageLedger
 from dragoman.telemetry.traffic.entry import TrafficReader, traffic_files
 from tests.processes import ServerProcess, create_key, rotate_key, serving
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 pytestmark = pytest.mark.acceptance
 
@@ -98,9 +98,9 @@ async def test_kill_9_loses_only_the_last_answers_from_usage_and_traffic(tmp_pat
 
     async with serving(tmp_path, *flags) as server:
         running = asyncio.create_task(load.run(server.url))
-        await until(lambda: len(load.answered) >= 500, "five hundred answers", deadline_s=120)
+        await until(lambda: len(load.answered) >= 500, "five hundred answers")
         old = dict(load.answered)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG_S):
             while (await used(url))[1] < len(old) or not old.keys() <= recorded():  # others come meanwhile
                 assert not running.done()
         server.process.kill()
@@ -124,7 +124,7 @@ async def test_signals_and_operators_have_keys_read_again_and_no_key_is_written(
     wrong = "drg_wrong-but-secret"
     async with (
         serving(tmp_path, *flags_of(url, "--auth-refresh-s=3600")) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=60) as client,
+        httpx.AsyncClient(base_url=server.url, timeout=HANG_S) as client,
     ):
 
         async def status(key: str) -> int:
@@ -140,7 +140,7 @@ async def test_signals_and_operators_have_keys_read_again_and_no_key_is_written(
             assert await status(alice) == 200  # known, and not read again yet
             if reload == "signal":
                 server.process.send_signal(signal.SIGHUP)
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(HANG_S):
                     while await status(alice) == 200:
                         pass
             else:
@@ -186,13 +186,13 @@ async def test_tls_and_the_operators_port(tmp_path: Path, url: str, certificate:
     async with serving(tmp_path, *flags) as server:
         trusted = ssl.create_default_context(cafile=certificate)
         assert server.url.startswith("https://")
-        async with httpx.AsyncClient(base_url=server.url, verify=trusted, timeout=60) as client:
+        async with httpx.AsyncClient(base_url=server.url, verify=trusted, timeout=HANG_S) as client:
             body = {"text": "Good morning.", "source": "en", "target": "ja"}
             assert (await client.post("/v1/translate", json=body, headers={"X-API-Key": key})).status_code == 200
             assert (await client.get("/metrics")).status_code == 401
         found = re.search(r"operators' endpoints on (http://\S+)", server.output)
         assert found is not None
-        async with httpx.AsyncClient(base_url=found[1], timeout=60) as client:
+        async with httpx.AsyncClient(base_url=found[1], timeout=HANG_S) as client:
             statuses: Counter[int] = Counter()
             for path in ("/metrics", "/v1/stats", "/readyz", "/v1/languages"):
                 statuses[(await client.get(path)).status_code] += 1

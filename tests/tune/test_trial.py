@@ -35,8 +35,9 @@ from dragoman_bench.tune.trial import (
 from tests.bench.making import workload
 from tests.bench.stand_ins import StandIns
 from tests.tune.simulated import SUBJECT
+from tests.waiting import HANG_S
 
-PACE = Pace(duration_s=0.2, warmup_s=0.05, timeout_s=5.0)
+PACE = Pace(duration_s=0.2, warmup_s=0.05, timeout_s=HANG_S)
 LEVEL = LoadLevel(2)
 
 

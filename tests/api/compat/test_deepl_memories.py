@@ -19,6 +19,7 @@ from dragoman.types import Account
 from tests.api.compat.test_deepl import checked
 from tests.api.test_memories import until_equal
 from tests.serving import keyed_service, served
+from tests.waiting import HANG_S
 
 FOLDER = "/v3/translation_memories"
 HELLO, KONNICHIWA = "Good morning.", "おはよう。"
@@ -54,7 +55,7 @@ class Client:
         headers = {"Content-Type": "application/xml"}
         uploaded = await self.http.put(made["upload_url"], content=content, headers=headers)
         assert uploaded.status_code == 200, uploaded.text
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             while True:
                 job = checked(await self.call("GET", f"{FOLDER}/jobs/{made['job_id']}"), schemas.MEMORY_JOB)
                 if job["results"][0]["status"] != "processing":

@@ -30,6 +30,7 @@ from dragoman.storage.database import Database
 from dragoman.storage.keys import Keys
 from dragoman.types import Account, EngineSequence
 from tests.serving import model, served
+from tests.waiting import HANG_S
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -228,7 +229,7 @@ async def test_limits_of_admission_and_deadlines() -> None:
     async with serving(slow, step_s=0.01, admission=limits) as client:
         first = asyncio.create_task(ask(client, headers={"X-Request-Timeout": "1"}))
         stats = partial(client.get, "/v1/stats")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while (await stats()).json()["in_flight_characters"] != CHARACTERS:  # each answer takes its time
                 pass
         second = await ask(client)

@@ -1,6 +1,7 @@
 /** What the list of documents and the review of one have in common: progress, download, deletion. */
 
 import { el, say } from "./dom.js";
+import { dropDrafts } from "./drafts.js";
 import { plural, remaining } from "./format.js";
 import * as server from "./server.js";
 
@@ -41,5 +42,6 @@ export async function saveResult(id, format) {
 export async function deleted({ id, name }) {
   if (!confirm(`Delete ${name} and its translation?`)) return false;
   await server.deleteDocument(id);
+  dropDrafts(id);
   return true;
 }

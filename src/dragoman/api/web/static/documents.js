@@ -2,8 +2,9 @@
 
 import { Progress, deleted, saveResult } from "./document.js";
 import { byId, el, say } from "./dom.js";
+import { draftedSegments } from "./drafts.js";
 import { Feed } from "./feed.js";
-import { plural } from "./format.js";
+import { count, plural } from "./format.js";
 import * as server from "./server.js";
 
 const RUNNING = new Set(["queued", "translating"]);
@@ -20,11 +21,14 @@ export class Documents {
     this.onUploaded = onUploaded;
     this.notes = byId("upload-notes");
     this.rows = new Map();
+    this.shown = false;
+    this.wanted = server.DOCUMENTS_PER_PAGE;
     this.feed = new Feed(
-      server.documents,
-      (documents) => this.show(documents),
+      (signal) => server.documents(this.wanted, signal),
+      (found) => this.show(found),
       (error) => this.say(error),
     );
+    byId("documents-more").addEventListener("click", () => this.showMore());
     const file = byId("file");
     file.addEventListener("change", () => {
       this.upload([...file.files]);
@@ -34,8 +38,19 @@ export class Documents {
 
   toggle(shown) {
     this.say();
+    this.shown = shown;
     if (shown) this.feed.ask();
     else this.feed.stop();
+  }
+
+  /** Ask again, when the view is shown. */
+  retry() {
+    if (this.shown) this.toggle(true);
+  }
+
+  showMore() {
+    this.wanted += server.DOCUMENTS_PER_PAGE;
+    this.feed.ask();
   }
 
   /** Say which files are read, and offer no others. */
@@ -80,8 +95,12 @@ export class Documents {
   }
 
   /** Returns whether to ask again. */
-  show(documents) {
+  show({ documents, more }) {
     this.say();
+    const shown = count(documents.length);
+    say(byId("documents-count"), more ? `The newest ${shown} documents are shown, there are older ones.` : `All ${shown} documents are shown.`);
+    byId("documents-count").hidden = !more && this.wanted === server.DOCUMENTS_PER_PAGE;
+    byId("documents-more").hidden = !more;
     const listed = new Set(documents.map(({ id }) => id));
     for (const id of this.rows.keys()) if (!listed.has(id)) this.drop(id);
     documents.forEach((one, at) => this.row(one, at).show(one));
@@ -116,7 +135,9 @@ class Row {
     this.download.addEventListener("click", () => saveResult(one.id).catch(onError));
     remove.addEventListener("click", () => deleted(one).then((gone) => gone && onDeleted(), onError));
     const name = el("a", { href: `#documents/${encodeURIComponent(one.id)}`, class: "name" }, one.name);
-    this.element = el("li", {}, name, this.pair, this.progress.element, this.doubtful, el("span", { class: "tools" }, this.download, remove));
+    this.drafts = el("span", { class: "drafts figure" });
+    const remarks = el("span", { class: "remarks" }, this.doubtful, this.drafts);
+    this.element = el("li", {}, name, this.pair, this.progress.element, remarks, el("span", { class: "tools" }, this.download, remove));
   }
 
   show(one) {
@@ -124,6 +145,8 @@ class Row {
     say(this.pair, `${source} → ${this.languages.name(one.target)}`);
     this.progress.show(one);
     say(this.doubtful, one.doubtful ? plural(one.doubtful, "doubtful segment") : "");
+    const { length } = draftedSegments(one.id);
+    say(this.drafts, length ? plural(length, "unsaved edit") : "");
     this.download.disabled = one.state !== "done";
   }
 }

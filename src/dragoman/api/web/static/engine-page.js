@@ -4,6 +4,7 @@ import { Burst } from "./burst.js";
 import { byId } from "./dom.js";
 import { Engine } from "./engine.js";
 import { Feed } from "./feed.js";
+import { onKey } from "./key.js";
 import { browserStorage } from "./languages.js";
 import * as server from "./server.js";
 
@@ -27,5 +28,10 @@ async function open() {
   burst = new Burst(languages, menu, topics, (busy) => feed.hurry(busy));
 }
 
-feed.ask();
-open().catch((error) => engine.lost(error));
+function start() {
+  feed.ask();
+  if (!burst) open().catch((error) => engine.lost(error));
+}
+
+onKey(start);
+start();

@@ -3,6 +3,7 @@
 import { Connect } from "./connect.js";
 import { byId } from "./dom.js";
 import { Documents } from "./documents.js";
+import { onKey } from "./key.js";
 import { LanguagePair, browserStorage } from "./languages.js";
 import { TextOptions } from "./options.js";
 import { Review } from "./review.js";
@@ -72,8 +73,11 @@ async function explainModel() {
   byId("packaged-model").hidden = stats?.profile !== "phrasebook";
 }
 
+let isOpen = false;
+
 async function open() {
   const [languages, topics] = await Promise.all([server.languages(), server.sentences()]);
+  isOpen = true;
   pair.fill(languages);
   offerExamples(topics);
   takeFiles();
@@ -83,4 +87,15 @@ async function open() {
   await Promise.all([explainModel(), documents.describeFormats(), connect.describeKey()]);
 }
 
-open().catch((error) => translator.fail(error));
+/** There is a key now: try again what failed without. */
+function retry() {
+  if (!isOpen) return open();
+  documents.retry();
+  review.retry();
+  translator.start();
+}
+
+const attempt = (action) => Promise.resolve().then(action).catch((error) => translator.fail(error));
+
+onKey(() => attempt(retry));
+attempt(open);

@@ -2,6 +2,7 @@
 
 import { Progress, deleted, saveResult } from "./document.js";
 import { byId, el, say } from "./dom.js";
+import { draftedSegments, dropLostDrafts } from "./drafts.js";
 import { Feed } from "./feed.js";
 import { count, plural } from "./format.js";
 import { SegmentList } from "./segments.js";
@@ -35,6 +36,7 @@ export class Review {
     download("download-xliff", "xliff");
     download("download-tmx", "tmx");
     byId("review-delete").addEventListener("click", () => deleted(this.document).then((gone) => gone && onDeleted(), report));
+    byId("review-drafts").querySelector("button").addEventListener("click", () => this.goToDraft());
     this.next.addEventListener("click", () => this.step(1));
     this.previous.addEventListener("click", () => this.step(-1));
     addEventListener("keydown", (event) => {
@@ -55,6 +57,7 @@ export class Review {
     document.title = "dragoman";
     if (!id) return;
     this.report();
+    byId("review-drafts").hidden = true;
     say(byId("review-title"), "Document");
     byId("segments").replaceChildren();
     scrollTo(0, 0);
@@ -115,11 +118,34 @@ export class Review {
     if (!this.list || this.list.about.source !== one.source) {
       this.list?.close(); // it began before the language was known
       const about = { id: one.id, source: one.source, target: one.target, languages: this.languages };
-      this.list = new SegmentList(byId("segments"), about, one.segments, () => this.feed.ask());
+      this.list = new SegmentList(byId("segments"), about, one.segments, { onEdited: () => this.feed.ask(), onDraft: () => this.showDrafts() });
+      this.showDrafts();
     }
     this.list.allowEdits(one.state === "done");
     if (one.segments_done !== this.shown) this.list.refresh();
     this.shown = one.segments_done;
+  }
+
+  /** Say that there are edits that are not saved. */
+  showDrafts() {
+    const drafted = draftedSegments(this.id);
+    const box = byId("review-drafts");
+    say(box.querySelector("span"), drafted.length ? `${plural(drafted.length, "edit")} of yours ${drafted.length === 1 ? "is" : "are"} not saved.` : "");
+    box.hidden = !drafted.length;
+  }
+
+  /** Go to the next segment that has such an edit; after the last comes the first. */
+  async goToDraft() {
+    const drafted = draftedSegments(this.id);
+    const n = drafted.find((one) => one > this.list.current) ?? drafted[0];
+    await this.list.goTo(n).catch((error) => this.report(error));
+  }
+
+  /** Ask again, when a document is shown. */
+  retry() {
+    if (!this.id) return;
+    this.report();
+    this.feed.ask();
   }
 
   async step(direction) {
@@ -134,6 +160,7 @@ export class Review {
 
   lost(error) {
     if (error.code !== "no_connection" && !error.unavailable) this.feed.stop();
+    if (error.code === "unknown_document") dropLostDrafts(this.id);
     this.report(error);
   }
 

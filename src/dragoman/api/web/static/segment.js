@@ -1,12 +1,14 @@
 /** One segment: source and translation side by side, why it is doubtful, and the box in which it is edited. */
 
 import { byId, el, say, svg } from "./dom.js";
+import { draftOf, dropDraft, keepDraft } from "./drafts.js";
 import { count } from "./format.js";
 import { mark } from "./languages.js";
 import * as server from "./server.js";
 
 const MARK = /(<\/?g\d+>|<x\d+\/>)/;
 const ALTERNATIVES = 3;
+const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const percent = (confidence) => `confidence ${Math.round(100 * confidence)} %`;
 
 /** A text with its marks (formatting, line breaks, placeholders of the file) set apart from the words. */
@@ -27,10 +29,12 @@ export class Segment {
    * @param {object} segment as the server has it
    * @param {{id: string, source: string | null, target: string}} about the document
    * @param {(segments: object[]) => void} onChanged
+   * @param {() => void} onDraft an edit is kept that is not saved, or no longer
    */
-  constructor(segment, about, onChanged) {
+  constructor(segment, about, onChanged, onDraft) {
     this.about = about;
     this.onChanged = onChanged;
+    this.onDraft = onDraft;
     this.editor = null;
     this.number = count(segment.n + 1);
     const source = el("div", { role: "cell", class: "source" }, ...withMarks(segment.source));
@@ -72,7 +76,24 @@ export class Segment {
     this.explain(segment);
   }
 
-  explain({ doubtful, edited, memory, warnings, confidence }) {
+  /** Why it is as it is, and that it has an edit that is not saved. */
+  explain(segment) {
+    this.describe(segment);
+    if (!this.pending && draftOf(this.about.id, segment.n)) this.reasons.prepend(this.draft());
+  }
+
+  draft() {
+    const tools = el("span", { class: "tools" }, button("Go on editing", () => this.edit()), button("Discard", () => this.discard()));
+    return el("div", { class: "draft" }, "Edited, not saved", tools);
+  }
+
+  /** Forget what was typed. */
+  discard() {
+    dropDraft(this.about.id, this.segment.n);
+    this.leave();
+  }
+
+  describe({ doubtful, edited, memory, warnings, confidence }) {
     if (edited) return this.reasons.replaceChildren(el("p", {}, "edited"));
     if (memory && !doubtful) return this.reasons.replaceChildren(el("p", {}, "from the translation memory"));
     if (!doubtful) return this.reasons.replaceChildren();
@@ -108,6 +129,7 @@ export class Segment {
 
   async save(translation, allEqual) {
     const changed = await server.editSegment(this.about.id, this.segment.n, translation, allEqual);
+    dropDraft(this.about.id, this.segment.n);
     this.leave();
     this.onChanged(changed);
     say(byId("announcement"), `${changed.length} saved`);
@@ -119,6 +141,8 @@ export class Segment {
     this.editor = null;
     delete this.cell.dataset.editing;
     this.pencil.hidden = this.pending;
+    this.explain(this.segment);
+    this.onDraft();
     this.element.focus({ preventScroll: true });
   }
 }
@@ -129,7 +153,9 @@ class Editor {
     this.row = row;
     const { segment, number, about } = row;
     this.field = el("textarea", { rows: "2", "aria-label": `Translation of segment ${number}` });
-    this.field.value = segment.translation;
+    const draft = draftOf(about.id, segment.n);
+    this.field.value = draft?.text ?? segment.translation;
+    this.field.addEventListener("input", () => this.keep());
     mark(this.field, about.target);
     this.fault = el("div", { role: "alert" });
     this.others = el("div", { class: "others" });
@@ -137,10 +163,11 @@ class Editor {
     const save = button("Save", () => this.save(false), { class: "primary", "aria-keyshortcuts": "Control+Enter" });
     const equal = segment.equal ? [button(`Save in ${count(segment.equal + 1)} equal segments`, () => this.save(true))] : [];
     this.more = button("Alternatives", () => this.offer());
-    const tools = [save, ...equal, this.more, button("Cancel", () => row.leave())];
+    const tools = [save, ...equal, this.more, button("Cancel", () => row.discard())];
     this.element = el(
       "div",
       { class: "editor" },
+      ...(draft ? [this.remind(draft)] : []),
       this.field,
       ...(marks.length ? [el("p", { class: "marks" }, el("span", {}, "Marks of the source"), ...marks)] : []),
       this.fault,
@@ -150,6 +177,25 @@ class Editor {
     this.element.addEventListener("keydown", (event) => this.pressed(event));
   }
 
+  /** Say that this is not what the server has. */
+  remind({ at, base }) {
+    const since = base === this.row.segment.translation ? "" : " The translation was changed since.";
+    const restore = button("Start from the saved translation", () => {
+      this.field.value = this.row.segment.translation;
+      this.keep();
+      reminder.remove();
+      this.open();
+    });
+    const reminder = el("p", { class: "draft", role: "status" }, `Your edit of ${clock.format(at)}, not saved.${since}`, restore);
+    return reminder;
+  }
+
+  /** What is typed outlives the page. */
+  keep() {
+    keepDraft(this.row.about.id, this.row.segment.n, this.field.value, this.row.segment.translation);
+    this.row.onDraft();
+  }
+
   open() {
     this.field.focus();
     this.field.setSelectionRange(this.field.value.length, this.field.value.length);
@@ -157,7 +203,7 @@ class Editor {
 
   pressed(event) {
     if (event.isComposing) return;
-    if (event.key === "Escape") this.row.leave();
+    if (event.key === "Escape") this.row.discard();
     else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.save(false);
     else return;
     event.preventDefault();
@@ -167,11 +213,15 @@ class Editor {
   insert(text) {
     this.field.focus();
     this.field.setRangeText(text, this.field.selectionStart, this.field.selectionEnd, "end");
+    this.keep();
   }
 
   async save(allEqual) {
+    if (this.field.readOnly) return; // it is being saved
     this.fault.replaceChildren();
+    this.field.readOnly = true;
     await this.row.save(this.field.value, allEqual).catch((error) => this.fail(error));
+    this.field.readOnly = false;
   }
 
   /** Ask for other translations; the one that is chosen goes into the box. */
@@ -202,6 +252,7 @@ class Editor {
 
   use(text) {
     this.field.value = text;
+    this.keep();
     this.open();
   }
 

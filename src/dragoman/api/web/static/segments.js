@@ -16,12 +16,13 @@ export class SegmentList {
    * @param {HTMLElement} box a table for assistive technology
    * @param {{id: string, source: string | null, target: string, languages: import("./languages.js").Languages}} about the document
    * @param {number} total segments
-   * @param {() => void} onEdited
+   * @param {{onEdited: () => void, onDraft: () => void}} listener told of what was saved, and of what is typed and not saved
    */
-  constructor(box, about, total, onEdited) {
+  constructor(box, about, total, { onEdited, onDraft }) {
     this.box = box;
     this.about = about;
     this.onEdited = onEdited;
+    this.onDraft = onDraft;
     this.closed = new AbortController();
     this.current = -1;
     this.pages = Array.from({ length: Math.ceil(total / PER_PAGE) }, (_, at) => new Page(this, at, Math.min(PER_PAGE, total - at * PER_PAGE)));
@@ -133,7 +134,7 @@ class Page {
   }
 
   add(segment) {
-    const row = new Segment(segment, this.list.about, (changed) => this.list.changed(changed));
+    const row = new Segment(segment, this.list.about, (changed) => this.list.changed(changed), this.list.onDraft);
     this.rows.set(segment.n, row);
     this.element.append(row.element);
   }

@@ -6,6 +6,7 @@ import { eventData } from "./sse.js";
 
 const UNAVAILABLE = new Set(["starting", "draining", "engine_dead", "unavailable", "no_connection"]);
 const HIGHEST_DELAY_S = 60;
+const WITHOUT_KEY = { unauthenticated: "This server needs a key.", invalid_key: "The server does not know this key." };
 
 /** What the server said was wrong, or that it said nothing at all (`no_connection`). */
 export class ServerError extends Error {
@@ -39,8 +40,11 @@ export class ServerError extends Error {
 /** Addresses are relative to the page, so that it also works behind a proxy that serves it under a path. */
 const address = (path) => new URL(path, document.baseURI);
 
-/** The answer; where the server needs a key, with the one that the reader is asked for. */
-async function request(path, options = {}) {
+/**
+ * The answer; where the server needs a key, with the one that the reader is asked for: again and again for what they have just
+ * wanted (`wanted`), else once.
+ */
+async function request(path, { wanted = false, ...options } = {}) {
   for (;;) {
     const key = keyHeaders();
     let response;
@@ -50,7 +54,7 @@ async function request(path, options = {}) {
       throw asServerError(error);
     }
     if (response.ok) return response;
-    if (response.status !== 401 || !(await askForKey(key.Authorization))) throw await refusal(response);
+    if (response.status !== 401 || !(await askForKey(key.Authorization, wanted))) throw await refusal(response);
     options.signal?.throwIfAborted();
   }
 }
@@ -63,7 +67,7 @@ function asServerError(error) {
 async function refusal(response) {
   const said = await response.json().catch(() => null);
   const code = said?.error?.code ?? (response.status === 503 ? "unavailable" : `http_${response.status}`);
-  const message = said?.error?.message ?? `The server answered ${response.status} ${response.statusText}.`;
+  const message = WITHOUT_KEY[code] ?? said?.error?.message ?? `The server answered ${response.status} ${response.statusText}.`;
   const retryAfterS = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
   return new ServerError(code, message, Number.isNaN(retryAfterS) ? null : Math.min(retryAfterS, HIGHEST_DELAY_S));
 }
@@ -157,8 +161,20 @@ const settings = () => (asked ??= json("frontend/settings"));
 
 const documentPath = (id, rest = "") => `v1/documents/${encodeURIComponent(id)}${rest}`;
 
-/** The key's documents. */
-export const documents = async (signal) => (await json("v1/documents", { signal })).documents;
+/** The most documents of one answer. */
+export const DOCUMENTS_PER_PAGE = 100;
+
+/** Some of the key's documents, the newest first, and whether there are more: `{documents, more}`. */
+export async function documents(count, signal) {
+  const found = new Map(); // one may come twice, when another was added meanwhile
+  for (let offset = 0; ; offset += DOCUMENTS_PER_PAGE) {
+    const limit = offset < count ? DOCUMENTS_PER_PAGE : 1;
+    const { documents } = await json(`v1/documents?${new URLSearchParams({ offset, limit })}`, { signal });
+    if (offset >= count) return { documents: [...found.values()], more: documents.length > 0 };
+    for (const one of documents) found.set(one.id, one);
+    if (documents.length < limit) return { documents: [...found.values()], more: false };
+  }
+}
 
 /** One of them. */
 export const documentOf = (id, signal) => json(documentPath(id), { signal });
@@ -168,14 +184,14 @@ export function createDocument(file, fields) {
   const body = new FormData();
   for (const [name, value] of Object.entries(fields)) if (value) body.append(name, value);
   body.append("file", file);
-  return json("v1/documents", { method: "POST", body });
+  return json("v1/documents", { method: "POST", body, wanted: true });
 }
 
-export const deleteDocument = (id) => request(documentPath(id), { method: "DELETE" });
+export const deleteDocument = (id) => request(documentPath(id), { method: "DELETE", wanted: true });
 
 /** The translated file, or its segments as `xliff` or `tmx`: `{blob, name}`. */
 export async function result(id, format = "") {
-  const response = await request(documentPath(id, format ? `/result?format=${format}` : "/result"));
+  const response = await request(documentPath(id, format ? `/result?format=${format}` : "/result"), { wanted: true });
   const disposition = response.headers.get("Content-Disposition") ?? "";
   const [, encoded] = /filename\*=UTF-8''([^;]+)/i.exec(disposition) ?? [];
   const [, plain] = /filename="([^"]*)"/i.exec(disposition) ?? [];
@@ -188,11 +204,12 @@ export const segments = (id, query, signal) => json(documentPath(id, `/segments?
 /** Change a translation, and with `allEqual` those of all segments with the same source; the changed segments. */
 export async function editSegment(id, n, translation, allEqual) {
   const body = JSON.stringify({ translation, all_equal: allEqual });
-  return (await json(documentPath(id, `/segments/${n}`), { method: "PATCH", body, headers: JSON_BODY })).segments;
+  return (await json(documentPath(id, `/segments/${n}`), { method: "PATCH", body, headers: JSON_BODY, wanted: true })).segments;
 }
 
 /** Other translations of a segment: `[{text, confidence, warnings}]`. */
 export async function alternatives(id, n, count) {
   const body = JSON.stringify({ n: count });
-  return (await json(documentPath(id, `/segments/${n}/alternatives`), { method: "POST", body, headers: JSON_BODY })).alternatives;
+  const options = { method: "POST", body, headers: JSON_BODY, wanted: true };
+  return (await json(documentPath(id, `/segments/${n}/alternatives`), options)).alternatives;
 }
