@@ -49,8 +49,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from documents import watching
 from dragoman.documents import formats, worker
 from dragoman.documents.content import ReadOptions
-from dragoman.documents.strings import FORBIDDEN_IN_XML
 from dragoman.documents.worker import SOURCE, Workers, WorkerTask
+from dragoman.documents.xmlpart import NOT_XML
 from dragoman.errors import DragomanError
 from dragoman.settings import DocumentSettings
 from dragoman.text.marks import MARK
@@ -325,7 +325,7 @@ def _read_and_write(file: Mutant, folder: Path) -> Reading:
 
 def _plain(text: str) -> str:
     """A text without its marks, which may be others where text was written in CDATA, and without what XML cannot have."""
-    return FORBIDDEN_IN_XML.sub("", MARK.sub("", text))
+    return NOT_XML.sub("", MARK.sub("", text))
 
 
 _FILLED = frozenset({"po", "xliff", "pdf"})

@@ -84,6 +84,25 @@ def test_a_second_reader_opens_the_result() -> None:
         assert same.read(name) == Archive(data).read(name), name
 
 
+def test_text_boxes_of_masters_are_translated_and_their_placeholders_left() -> None:
+    deck = python_pptx.Presentation(io.BytesIO(presentation()))
+    for shapes in (deck.slide_master.shapes, deck.slide_layouts[5].shapes):
+        box = deck.slides[0].shapes.add_textbox(0, 0, Inches(3), Inches(1))
+        box.text_frame.text = "Confidential"
+        shapes._spTree.append(box._element)  # pyright: ignore
+    buffer = io.BytesIO()
+    deck.save(buffer)
+    content = read(buffer.getvalue(), "pptx")
+    assert [unit.place for unit in content.units if unit.block.text == "Confidential"] == ["master 1", "layout 6"]
+    left = {left.text for left in content.left if left.reason == "placeholder"}
+    assert "Click to edit Master title style" in left
+    assert not any(unit.block.text in left for unit in content.units)
+    result = python_pptx.Presentation(io.BytesIO(translated(buffer.getvalue(), content).data))
+    for shapes in (result.slide_master.shapes, result.slide_layouts[5].shapes):
+        assert [one.text_frame.text for one in shapes if one.has_text_frame and not one.is_placeholder] == ["λ" * 12]
+    translated(buffer.getvalue(), read(buffer.getvalue(), "pptx", "ar"))  # no two regions for one direction
+
+
 def shape(text: str) -> str:
     return f"<p:sp><p:nvSpPr><p:cNvPr id='1' name='a' descr='A dog'/></p:nvSpPr><p:txBody>{text}</p:txBody></p:sp>"
 

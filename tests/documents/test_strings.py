@@ -19,6 +19,7 @@ from lxml import etree
 
 from dragoman.documents.content import single_part
 from dragoman.errors import InvalidFile, UnsupportedFile
+from dragoman.text.marks import CONTROL
 from tests.documents.rewriting import changed, read, rewritten, texts
 
 TXT = "\ufeffA heading\r\n\r\nOne paragraph\rof two lines.\r\n\r\n- an item\r\n- 42\r\n\r\nno end"
@@ -572,6 +573,28 @@ def test_quotes_in_a_tsv_are_signs_like_others() -> None:
     data = b'"some words" and more\t"of, it\n'
     assert texts(read(data, "tsv")) == ['"some words" and more', '"of, it']
     assert rewritten(data, "tsv") == data
+
+
+@given(
+    rows=st.lists(
+        st.lists(st.sampled_from(["one", '"two"', '"a ""three"""', "four\\", "5"]), min_size=2, max_size=3), min_size=1
+    ),
+    text=st.text(st.characters(codec="utf-8") | st.sampled_from("\"\t\r\n'=\\"), min_size=1),
+)
+def test_a_tsv_is_read_by_others_with_the_same_cells(rows: list[list[str]], text: str) -> None:
+    """Each cell is what was written into it, and those that were not translated have the same bytes."""
+    data = "".join("\t".join(row) + "\n" for row in rows).encode()
+    source, result = (
+        list(csv.reader(io.StringIO(one.decode(), newline=""), csv.excel_tab, strict=True))
+        for one in (data, rewritten(data, "tsv", lambda unit: f"{text}{unit}" if "one" in unit else unit))
+    )
+    assert [[cell for cell in row if "one" not in cell] for row in result] == [
+        [cell for cell in row if "one" not in cell] for row in source
+    ]
+    written = re.sub(r"[\t\r\n]+", " ", CONTROL.sub(lambda found: " " if found[0].isspace() else "", text))
+    for row, before in zip(result, source, strict=True):
+        for cell, one in zip(row, before, strict=True):
+            assert one != "one" or re.sub("[\t\r\n]+", " ", cell).removeprefix("'") == f"{written}one".removeprefix("'")
 
 
 @pytest.mark.parametrize("value", ["True", "Ada_Lovelace", "CHEBI:50825", json.dumps([{"text": "Stop it. " * 90}])])

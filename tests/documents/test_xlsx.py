@@ -207,3 +207,14 @@ def test_neighbouring_line_feeds_are_one_mark_or_the_end_of_a_text() -> None:
     content = read(data, "xlsx")
     assert texts(content) == ["one of<x1/>the lines", "Some words", "and others"]
     assert translated(data, content, str).data == data
+
+
+def test_captions_of_controls_are_reported() -> None:
+    vml = (
+        '<xml xmlns:v="urn:schemas-microsoft-com:vml"><v:shape id="a"><v:textbox style="x"><div style="y"><font face="z">Send'
+        "&amp;<br>close</font></div></v:textbox></v:shape><v:shape id='b'><v:textbox><div></div></v:textbox></v:shape></xml>"
+    )
+    content = read(workbook(cells(0), strings("Some text"), vmlDrawing=("vmlDrawing", vml)), "xlsx")
+    assert [(one.place, one.text) for one in content.left if one.reason == "caption"] == [
+        ("Data, control", "Send& close")
+    ]

@@ -12,7 +12,7 @@ import pytest
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.service.alternatives import Alternatives
 from dragoman.text import checks
-from dragoman.types import EngineSequence, TextDone, Translation, TranslationRequest
+from dragoman.types import EngineSequence, TextDone, TextFormat, Translation, TranslationRequest
 from tests.service.test_translator import AnsweringPipeline, codes, stream, translate, translator
 from tests.serving import prompts, source_of
 
@@ -29,9 +29,9 @@ async def translated(
     return translation, pipeline
 
 
-async def streamed(text: str, **options: Any) -> list[str]:
+async def streamed(text: str, answer: Callable[[str], str] | None = None, **options: Any) -> list[str]:
     """The deltas of a text, which together are its translation."""
-    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
+    pipeline = AnsweringPipeline(lambda sequence: (answer or japanese)(source_of(sequence)))
     deltas: list[str] = []
     async for event in stream(translator(pipeline), TranslationRequest((text,), "ja", "en", **options)):
         if isinstance(event, TextDone):
@@ -260,6 +260,27 @@ async def test_plain_text_with_things_to_keep_is_streamed_word_by_word() -> None
     assert len(deltas) > 5
     assert outline("".join(deltas)).count("\r\n") == 2
     assert " 😀 " in "".join(deltas)
+
+
+def with_controls(text: str) -> str:
+    return f"\x1b[31m{japanese(text)}\x00\x9b\x0bかな\ufffe"
+
+
+@pytest.mark.parametrize("format", ["text", "html", "xml", "markdown"])
+async def test_controls_that_a_model_invents_are_in_no_translation(format: TextFormat) -> None:
+    translation, _ = await translated(with_controls, "Can I pay?", format=format)
+    opening = r"\[31m" if format == "markdown" else "[31m"
+    assert outline(translation.text) == f"{opening}x x x? x"
+
+
+async def test_controls_that_a_model_invents_are_in_no_stream() -> None:
+    deltas = await streamed("Can I pay?", answer=with_controls)
+    assert outline("".join(deltas)) == "[31mx x x? x"
+
+
+async def test_controls_of_the_source_stay() -> None:
+    translation, _ = await translated(lambda text: f"{japanese(text)}\x1b\x07", "Can I \x1b[1;4\x1b pay it?")
+    assert outline(translation.text) == "x x \x1b[1;4\x1b x x?\x1b"
 
 
 async def test_attributes_of_tags_in_a_sentence_are_translated_as_segments_of_their_own() -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import pytest
+from markdown_it import MarkdownIt
 from tests.text import reading
 
+from dragoman.documents.content import keep_nothing
 from dragoman.text import markdown
 from dragoman.text.html import TagRules
 from dragoman.text.marks import Mark, Piece
@@ -178,3 +183,76 @@ def test_emphasis_stays_emphasis_beside_other_characters(text: str, translation:
     assert [mark.opening.strip("_*~") for mark in marks(expected)] == [
         mark.opening.strip("_*~") for mark in marks(text)
     ]
+
+
+REFERENCES = (
+    *(
+        "&lt;",
+        "&gt;",
+        "&amp;",
+        "&quot;",
+        "&copy;",
+        "&nbsp;",
+        "&eacute;",
+        "&lbrack;",
+        "&ast;",
+        "&lowbar;",
+        "&vert;",
+        "&grave;",
+    ),
+    *(
+        "&#60;",
+        "&#62;",
+        "&#38;",
+        "&#42;",
+        "&#95;",
+        "&#91;",
+        "&#93;",
+        "&#96;",
+        "&#92;",
+        "&#124;",
+        "&#35;",
+        "&#45;",
+        "&#x3C;",
+    ),
+    *(
+        "&#X3e;",
+        "&#x26;",
+        "&#126;",
+        "&#36;",
+        "&#65;",
+        "&amp;lt;",
+        "&amp;#60;",
+        "&lt",
+        "&copy",
+        "&unknown;",
+        "&;",
+        "&#;",
+        "R&D",
+    ),
+)
+PLACES = (
+    *("Use {0}script{0} tags.", "{0} begins it", "it ends with {0}", "a{0}b", "one {0} of\ntwo {0} lines", "a < b {0} c & d"),
+    *("# A heading {0} x", "# {0}b{0} #", "A heading {0}\n===", "- an item {0}\n- {0} too", "> a quote {0}\n> {0} of it"),
+    *("| a {0} b | {0} |\n|---|---|\n| {0}c | d{0} |", "see [a {0} link](x.html) {0}", "**bold {0}** and *{0}*"),
+    *("a`code`{0}`b` c", "a <b>{0}</b> c", "![an {0} image](a.png)", "a \\{0} b", "a \\* {0} * b"),
+    *("~~no {0}~~ more", "1. {0}. one"),
+)  # fmt: skip
+
+
+def rendered(text: str) -> str:
+    """The text that a second reader shows."""
+    html = MarkdownIt("gfm-like", {"linkify": False}).enable("table").render(text)
+    shown = unescape(re.sub(r"<[^>]*>", "", re.sub(r'<[^<>]*alt="([^"]*)"[^>]*>', r"\1", html)))
+    return " ".join(shown.split())
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_references_show_what_they_show_in_the_source(place: str) -> None:
+    """Whatever the translation of a block is: here it is the block with a word before it and one behind it."""
+    for reference in REFERENCES:
+        text = place.format(reference)
+        for keep in (keep_nothing, spans):
+            pieces = [piece for piece in markdown.pieces(text, keep) if piece is not None]
+            result = reading.written(pieces, lambda block: f"Qzq {block} qzQ")
+            assert re.sub("Qzq ?| ?qzQ", "", rendered(result)).split() == rendered(text).split(), (text, result)

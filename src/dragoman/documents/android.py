@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from xml.sax.saxutils import escape
 
 from dragoman import languages
 from dragoman.documents.content import Content, Part, ReadOptions, Region
 from dragoman.documents.encodings import decode
 from dragoman.documents.strings import (
-    FORBIDDEN_IN_XML,
     XML_COMMENT,
     XML_TAG,
     Escapes,
@@ -113,12 +113,12 @@ def _read(found: re.Match[str]) -> str | InlineItem | None:
 
 
 def _escaped(text: str) -> str:
-    text = re.sub(r"[\\'\"\n\t\r]", lambda found: _WRITTEN[found[0]], FORBIDDEN_IN_XML.sub("", text))
+    text = re.sub(r"[\\'\"\n\t\r]", lambda found: _WRITTEN[found[0]], text)
     return f"\\{text}" if text[:1] in ("@", "?") else text
 
 
 def _escaped_in_xml(text: str) -> str:
-    return _escaped(text).replace("&", "&amp;").replace("<", "&lt;").replace("]]>", "]]&gt;")
+    return escape(_escaped(text))
 
 
 _SPACES = r"[ \t\r\n]{2,}+|[\t\r\n]"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dragoman.documents.encodings import UTF_8, Encoding
-from dragoman.text.marks import Block, Mark, Piece, Verbatim, restore, with_translated_pieces
+from dragoman.text.marks import Block, Mark, Piece, Verbatim, restore, with_translated_pieces, without_invented_controls
 
 MOST_LEFT = 100
 """Texts that are reported of those that are left on purpose."""
@@ -160,12 +160,19 @@ class Content:
 
 
 def written(content: Content, translations: Sequence[str]) -> Iterator[tuple[str, bytes, list[str]]]:
-    """Yield name and bytes of each part with its translations, and warnings. `translations` have marks, one for each unit."""
+    """Yield name and bytes of each part with its translations, and warnings. `translations` have marks, one for each unit.
+
+    Controls that a text of the source does not have are not written, whoever the translation is from.
+    """
     if len(translations) != len(content.units):
         raise ValueError(f"{len(content.units)} units, {len(translations)} translations")
+    texts = [
+        without_invented_controls(unit.block.text, translation)
+        for unit, translation in zip(content.units, translations, strict=True)
+    ]
     for part in content.parts:
         warnings: list[str] = []
-        text = _PartWriter(part, translations, warnings).text(0, len(part.data))
+        text = _PartWriter(part, texts, warnings).text(0, len(part.data))
         data, of_encoding = part.encoding.encode(text.encode("utf-8", "replace"))
         named = f"{part.name}: " if part.name else ""
         yield part.name, data, [f"{named}{warning}" for warning in (*warnings, *of_encoding)]

@@ -159,16 +159,34 @@ class PartReader:
         self.part.regions.append(Region(region.start, region.stop, found, region.compose))
 
 
-def read_shapes(reader: PartReader, place: str, copies: dict[str, int] | None = None) -> None:
-    """Read a part with paragraphs of DrawingML: a slide, notes, a chart, SmartArt, the drawing of a sheet."""
+def read_shapes(
+    reader: PartReader, place: str, copies: dict[str, int] | None = None, *, is_master: bool = False
+) -> None:
+    """Read a part with paragraphs of DrawingML: a slide, notes, a chart, SmartArt, the drawing of a sheet.
+
+    `is_master`: what its placeholders say is left, and so are its directions, which `set_directions` sets.
+    """
     names = ("a:p", *_DIRECTED, "p:cNvPr", "xdr:cNvPr", "dsp:cNvPr", "mc:AlternateContent", "c:strCache")
-    for element in reader.package.elements(reader.name, *names):
-        if element.name != "mc:AlternateContent":
+    for element in reader.package.elements(reader.name, *names, *(("p:sp",) if is_master else ())):
+        if element.name == "p:sp":
+            _read_master_shape(reader, element, place)
+        elif element.name == "mc:AlternateContent":
+            alternatives = {} if copies is None else copies
+            for one in element.walk("a:p"):
+                _read_shape(reader, one, place, alternatives)
+        elif not (is_master and element.name in _DIRECTED):
             _read_shape(reader, element, place, copies)
-            continue
-        alternatives = {} if copies is None else copies
-        for one in element.walk("a:p"):
-            _read_shape(reader, one, place, alternatives)
+
+
+def _read_master_shape(reader: PartReader, shape: Element, place: str) -> None:
+    """Read a shape of a master: a text box, or a placeholder, which shows nothing of its own on slides."""
+    below = list(shape.walk("a:p"))
+    is_placeholder = any(one.name == "p:ph" for one in below)
+    for one in below:
+        if is_placeholder and one.name == "a:p" and any(map(str.isalpha, one.text)):
+            reader.content.leave(place, "placeholder", one.text)
+        elif not is_placeholder and one.name in ("a:p", "p:cNvPr"):
+            _read_shape(reader, one, place, None)
 
 
 def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[str, int] | None) -> None:

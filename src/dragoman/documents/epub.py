@@ -10,7 +10,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from html import escape, unescape
 from urllib.parse import unquote
 
@@ -19,7 +18,6 @@ from dragoman.documents.archive import Archive
 from dragoman.documents.content import Content, Part, ReadOptions, Region, RegionPiece, keep_nothing
 from dragoman.documents.encodings import decode
 from dragoman.documents.runs import xml_notation
-from dragoman.documents.strings import FORBIDDEN_IN_XML
 from dragoman.documents.webpage import in_language
 from dragoman.documents.xmlpart import Element, Namespaces, attribute_spans, decoded, elements, tree
 from dragoman.errors import InvalidFile
@@ -187,7 +185,7 @@ class _Reader:
         for piece in _without_page_lists(in_language(text, found, self._target, added="xml:lang")):
             paragraphs += isinstance(piece, Block)
             place = f"{shown}, paragraph {paragraphs}"
-            pieces += self._content.add((_clean(piece),), place, follows=paragraphs > 1)
+            pieces += self._content.add((piece,), place, follows=paragraphs > 1)
         source = text.encode("utf-8")
         self._content.parts.append(Part(name, source, encoding, [Region(0, len(source), tuple(pieces))]))
 
@@ -209,22 +207,6 @@ def _without_page_lists(pieces: Iterator[Piece]) -> Iterator[Piece]:
         yield piece
 
 
-def _clean(piece: Piece) -> Piece:
-    """Return the piece with a writer that leaves out what XML cannot have."""
-    if isinstance(piece, Verbatim):
-        return piece
-    marks = tuple(replace(mark, pieces=tuple(map(_clean, mark.pieces))) for mark in piece.marks)
-    return replace(piece, marks=marks, writer=_cleaning(piece.writer))
-
-
-def _cleaning(writer: Writer | None) -> Writer:
-    def write(text: str) -> str:
-        text = FORBIDDEN_IN_XML.sub("", text)
-        return writer(text) if writer else text
-
-    return write
-
-
 def _markup_pieces(source: str) -> Iterator[Piece]:
     """Yield the pieces of a description that has escaped HTML; nothing if it could not be written again as it is."""
     text = unescape(source)
@@ -243,7 +225,7 @@ def _markup_pieces(source: str) -> Iterator[Piece]:
 
 
 def _escaped(text: str) -> str:
-    return escape(FORBIDDEN_IN_XML.sub("", text), quote=False)
+    return escape(text, quote=False)
 
 
 def _escaping(writer: Writer | None) -> Writer:

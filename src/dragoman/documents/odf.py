@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import unescape
 from itertools import accumulate
 from pathlib import PurePosixPath
+from xml.sax.saxutils import escape
 
 from langcodes import Language
 
 from dragoman import languages
 from dragoman.documents.archive import Archive
 from dragoman.documents.content import Content, Part, ReadOptions, Region, UnitReference, keep_nothing
-from dragoman.documents.strings import FORBIDDEN_IN_XML
 from dragoman.documents.xmlpart import Element, Namespaces, Text, attribute_spans, decoded, elements
 from dragoman.errors import InvalidFile
 from dragoman.text.blocks import InlineItem
@@ -88,13 +88,6 @@ _DEEPEST_PAIRS = 50
 _MOST_REPEATED = 7  # digits of a number of columns or rows
 
 _XML = Place(xml=True)
-
-
-class _Notation(EntityNotation):
-    """Writes text into XML, without the characters that XML cannot have."""
-
-    def write(self, text: str) -> str:
-        return super().write(FORBIDDEN_IN_XML.sub("", text))
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -363,10 +356,10 @@ class _Reader:
             if any(isinstance(piece, Block) for piece in pieces):
                 yield start, stop, pieces
 
-    def _value_notation(self, start: int) -> Callable[[Iterable[tuple[str, str]]], _Notation]:
+    def _value_notation(self, start: int) -> Callable[[Iterable[tuple[str, str]]], EntityNotation]:
         """Return a maker of notations for an attribute's value that begins at `start`, behind its quote."""
         place = Place(xml=True, quote=self._slice(start - 1, start))
-        return lambda texts: _Notation(place, texts)
+        return lambda texts: EntityNotation(place, texts)
 
     def _paragraph(self, element: Element, place: str, depth: int) -> list[Piece]:
         items: list[InlineItem] = []
@@ -416,7 +409,7 @@ class _Reader:
     def _text_items(self, text: Text) -> Iterator[InlineItem]:
         source = self._slice(text.start, text.end)
         if "<![CDATA[" in source:
-            source = text.shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+            source = escape(text.shown)
         for start, stop in portions(source, 0, len(source)):
             yield from decoded_text(source[start:stop], _XML, collapse=True)
 
@@ -436,7 +429,7 @@ class _Reader:
 
 # ---- items of a paragraph
 
-_build = BlockBuilder(keep_nothing, lambda texts: _Notation(_XML, texts))
+_build = BlockBuilder(keep_nothing, lambda texts: EntityNotation(_XML, texts))
 
 
 def _built(items: list[InlineItem]) -> list[Piece]:

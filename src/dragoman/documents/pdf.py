@@ -29,7 +29,7 @@ from dragoman.text.marks import Piece, Verbatim
 from dragoman.text.notation import BlockBuilder, EntityNotation, Place, decoded
 
 _HYPHEN = "\x02"  # what PDFium gives for a hyphen at the end of a line
-_NOT_TEXT = re.compile("[\x00\x03-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ue000-\uf8ff\ufffd-\uffff]")
+_NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ue000-\uf8ff\ufffd-\uffff]")
 _BULLET = re.compile(r"[•◦▪‣●○■□➢➤\uf0b7*–—-]\s+(?=\S)")
 _NUMBERED = re.compile(r"(?:\(?\d{1,3}|\(?[A-Za-z])[.)]\s|\d{1,3}(?:\.\d{1,3})+\.?\s")
 _LEADERS = re.compile(r"(?:\.\s?){4,}")

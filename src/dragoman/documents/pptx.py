@@ -1,6 +1,6 @@
 """Reads pptx and its variants: slides in their order, notes, tables, SmartArt, charts, alternative texts, comments.
 
-Masters and layouts are left: their texts are prompts.
+Of masters and layouts, text boxes are read, which each slide shows; texts of placeholders are prompts, and left.
 """
 
 from __future__ import annotations
@@ -8,6 +8,14 @@ from __future__ import annotations
 from dragoman.documents.content import Content, ReadOptions
 from dragoman.documents.drawingml import PartReader, read_drawings, read_properties, read_shapes, set_directions
 from dragoman.documents.opc import Package
+
+_MASTERS = {
+    "slideMaster": "master",
+    "slideLayout": "layout",
+    "notesMaster": "master of notes",
+    "handoutMaster": "master of handouts",
+}
+"""Parts that others take their looks from, and what people call them."""
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -32,9 +40,12 @@ def read(data: bytes, options: ReadOptions) -> Content:
     for name, place in dict(comments).items():
         _read_comments(PartReader(package, name, content, options.target), place, translated=options.comments)
     read_drawings(package, content, options.target, places)
-    masters = [name for kind in ("slideMaster", "slideLayout", "notesMaster") for name in package.typed(f".{kind}+xml")]
-    for name in (package.main, *masters):
-        set_directions(PartReader(package, name, content, options.target))
+    for kind, place in _MASTERS.items():
+        for number, name in enumerate(package.typed(f".{kind}+xml"), 1):
+            reader = PartReader(package, name, content, options.target)
+            read_shapes(reader, f"{place} {number}", is_master=True)
+            set_directions(reader)
+    set_directions(PartReader(package, package.main, content, options.target))
     return package.finish(content)
 
 

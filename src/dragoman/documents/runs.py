@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 from xml.sax.saxutils import escape, unescape
 
-from dragoman.documents.xmlpart import NOT_XML, Element, Text
+from dragoman.documents.xmlpart import Element, Text
 from dragoman.text.blocks import InlineItem, build
 from dragoman.text.marks import Piece, Writer
 from dragoman.text.notation import MOST_ITEMS, Place, decoded
@@ -391,7 +391,7 @@ def xml_notation(texts: Iterable[tuple[str, str]], entities: Mapping[str, str] |
     def write(text: str) -> str:
         known = forms.get(text)
         if known is None:
-            return escape(NOT_XML.sub("", text), dict(entities or {}))
+            return escape(text, dict(entities or {}))
         known.rotate(-1)
         return known[-1]
 

@@ -138,7 +138,6 @@ def c_escaped(text: str) -> str:
 
 # ---- XML
 
-FORBIDDEN_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 XML_COMMENT = r"<!--(?:[^-]++|-(?!->))*+-->|<\?(?:[^?]++|\?(?!>))*+\?>"
 XML_TAG = r"<(?P<slash>/?)(?P<tag>[^\s/>]+)(?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+>"
 """A tag in a part that is well formed."""
@@ -152,7 +151,7 @@ def cdata(source: str) -> tuple[str, str, str]:
 
 
 def in_cdata(text: str) -> str:
-    return FORBIDDEN_IN_XML.sub("", text).replace("]]>", "]]]]><![CDATA[>")
+    return text.replace("]]>", "]]]]><![CDATA[>")
 
 
 # ---- what is text

@@ -1,5 +1,7 @@
 """Reads csv and tsv: the cells that hold text. Quotes, delimiters and line ends stay as written.
 
+In a file of tabs, few cells need quotes: one that begins with a quote gets them, unless its source begins with a bare one, too.
+
 A cell's context is its column's header. A cell that begins as a formula stays, and no translation becomes one. Programs read
 a row differently where a quoted cell goes on behind its closing quote, or its quote is not closed: such a row stays as it is.
 """
@@ -197,7 +199,7 @@ class _CellWriter:
             cell = f"'{cell}"
         if is_quoted:
             cell = f'"{cell}"'
-        elif self.delimiter == "\t":
+        elif self.delimiter == "\t" and (self.source.startswith('"') or not cell.startswith('"')):
             cell = re.sub(r"[\t\r\n]+", " ", cell)
         elif cell.startswith('"') or re.search(f"[{re.escape(self.delimiter)}\r\n]", cell):
             cell = '"{}"'.format(cell.replace('"', '""'))

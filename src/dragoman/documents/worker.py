@@ -144,9 +144,9 @@ class Workers:
             if answered is not None:
                 return answered
             if late or cancelled.is_set() or process.returncode not in _KILLED or not attempts_left:
-                break
+                return {"code": InvalidFile.code, "message": self._reason(task, process.returncode, late=late)}
             log.warning("a document's worker was killed by signal %d; its task is tried once more", -process.returncode)
-        return {"code": InvalidFile.code, "message": self._reason(task, process.returncode, late=late)}
+        raise AssertionError("the last attempt returns")
 
     def _take(self) -> subprocess.Popen[bytes]:
         """Return the idle process, or a new one if there is none or it has ended, and start the next idle one."""

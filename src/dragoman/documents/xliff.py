@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dragoman import languages
 from dragoman.documents.content import Content, Part, ReadOptions, Region, RegionPiece, keep_nothing
 from dragoman.documents.encodings import decode
-from dragoman.documents.strings import FORBIDDEN_IN_XML, XML_COMMENT, XML_TAG, cdata, in_cdata
+from dragoman.documents.strings import XML_COMMENT, XML_TAG, cdata, in_cdata
 from dragoman.documents.xmlpart import Element, Namespaces, attribute_spans, tree, written_prefix
 from dragoman.errors import InvalidFile
 from dragoman.text.blocks import InlineItem
@@ -147,12 +147,7 @@ _WORD = re.compile(r"<(?:[\w.-]+:)?(?:x|ph|mrk)\b|<!\[")
 _XML = Place(xml=True)
 
 
-class _Notation(EntityNotation):
-    def write(self, text: str) -> str:
-        return super().write(FORBIDDEN_IN_XML.sub("", text))
-
-
-_build = BlockBuilder(keep_nothing, lambda texts: _Notation(_XML, texts))
+_build = BlockBuilder(keep_nothing, lambda texts: EntityNotation(_XML, texts))
 
 
 def _pieces(source: str) -> list[Piece]:

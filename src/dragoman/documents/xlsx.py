@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import partial
+from html import unescape
 
 from dragoman.documents.content import Compose, Content, ReadOptions, Region
 from dragoman.documents.drawingml import ESCAPES, PartReader, read_drawings, read_properties, read_shapes
@@ -99,6 +100,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
     for reader, element, place, context in inline:
         _add_string(reader, element, place, context, compared)
     _read_around(package, content, options, sheets)
+    _leave_captions(package, content, sheets)
     for reason, what in (("table_header", "headers of tables"), ("compared", "texts that formulas or filters compare")):
         if count := content.left_counts[reason]:
             content.warnings.append(f"{count} {what} were not translated")
@@ -219,6 +221,20 @@ def _cut_to(most: int, place: str) -> Compose:
         return "".join(found[:most])
 
     return compose
+
+
+_TEXT_BOX = re.compile(r"<(?:\w+:)?textbox\b(?P<text>[^<]*+(?:<(?!/(?:\w+:)?textbox\b)[^<]*+)*+)")
+_TAGS = re.compile(r"^[^<>]*+>|<[^<>]*+>")
+
+
+def _leave_captions(package: Package, content: Content, sheets: dict[str, str]) -> None:
+    """Report the captions of buttons and other controls, which are in VML: it is not always XML."""
+    for part, sheet in sheets.items():
+        for name in (one.target for one in package.relationships(part) if one.type == "vmlDrawing"):
+            for box in _TEXT_BOX.finditer(package.archive.read(name).decode("utf-8", "replace")):
+                caption = " ".join(unescape(_TAGS.sub(" ", box["text"])).split())
+                if any(map(str.isalpha, caption)):
+                    content.leave(f"{sheet}, control", "caption", caption)
 
 
 def _read_around(package: Package, content: Content, options: ReadOptions, sheets: dict[str, str]) -> None:

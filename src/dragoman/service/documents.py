@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 from dragoman.documents import formats
 from dragoman.documents.worker import SOURCE, Workers
-from dragoman.documents.xmlpart import NOT_XML
 from dragoman.errors import (
     BodyTooLarge,
     DocumentNotReady,
@@ -473,7 +472,7 @@ def _check_done(document: StoredDocument) -> None:
 def _check_edit(source: str, translation: str) -> None:
     """Raises `InvalidRequest` with the marks that a person's translation has not as the source has them, or with a character
     that files cannot have."""
-    if found := NOT_XML.search(translation):
+    if found := next(marks.invented_controls(source, translation), None):
         raise InvalidRequest(
             f"the translation has U+{ord(found[0]):04X} at {found.start()}, which is no character of a text",
             param="translation",

@@ -227,7 +227,8 @@ class SegmentTranslator:
                         if isinstance(item, Completion):
                             completion = item
                         elif is_shown:
-                            delta = trailing + item.text if begun else item.text.lstrip()
+                            shown = marks.without_invented_controls(segment.text, item.text)
+                            delta = trailing + shown if begun else shown.lstrip()
                             kept = delta.rstrip()
                             trailing = delta[len(kept) :]
                             if kept:
@@ -263,7 +264,7 @@ class SegmentTranslator:
             text = marks.normalised(text)
             text = marks.from_words(text, segment.marks) if attempt.form.words else text
             text = marks.without_invented(segment.text, text)
-        text = text.strip()
+        text = marks.without_invented_controls(segment.text, text).strip()
         plain = marks.plain(text)
         findings: tuple[Finding, ...] = ()
         if not self.planner.forced_lengths:

@@ -238,9 +238,25 @@ _MIN_REPEATED_SENTENCE = 12
 """Characters; shorter ones (thanks, yes) may be translations of several."""
 
 
+_SPACES = r"[^\S\r\n]{2,}+|\t"
+_OPTION = r"[^\S\r\n]*+[-+/]{1,2}\w"
+_LAID_OUT = re.compile(rf"{_SPACES}|^{_OPTION}", re.MULTILINE)
+"""In columns, or beginning with an option, as a program's help."""
+_ITEM = re.compile(r"\s*+(?:[-+*•·‣–]|\d+[.)])\s")
+_MIN_INDENTATION = 8
+"""Columns by which a line that continues an entry is deeper than the entry's first line, at least."""
+
+
 def line_breaks_kept(source: str, output: str) -> bool:
-    """Whether the output has the source's line breaks and blank lines between its first and its last word."""
-    return _line_breaks(source) == _line_breaks(output)
+    """Whether the output has the source's line breaks and blank lines between its first and its last word.
+
+    An entry of a program's help, such as an option, may be wrapped in another way: a longer one needs more lines.
+    """
+    if _line_breaks(source) == _line_breaks(output):
+        return True
+    if _LAID_OUT.search(source) is None:
+        return False
+    return _line_breaks(source, wrapped=True) == _line_breaks(output, wrapped=True)
 
 
 def sentences_dropped(source: str, output: str) -> bool:
@@ -276,14 +292,19 @@ def _sentence_ends(text: str) -> int:
     return len(_SENTENCE_END.findall(text))
 
 
-def _line_breaks(text: str) -> list[int]:
-    """Return the number of line breaks between each line with words and the next."""
+def _line_breaks(text: str, *, wrapped: bool = False) -> list[int]:
+    """Return the number of line breaks between each line with words and the next. `wrapped`: without those in an entry."""
     breaks: list[int] = []
-    number = 0
-    for line in text.strip().splitlines():
-        if number and not line.isspace() and line:
-            breaks.append(number)
-            number = 0
+    number = indentation = 0
+    is_first = True
+    for line in text.splitlines():
+        if words := line.lstrip():
+            deeper = len(line[: -len(words)].expandtabs()) - indentation
+            continues = wrapped and number == 1 and deeper >= _MIN_INDENTATION and not _ITEM.match(line)
+            if is_first or not continues:
+                indentation += deeper
+                breaks += [] if is_first else [number]
+            is_first, number = False, 0
         number += 1
     return breaks
 
@@ -489,6 +510,8 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 def repeats(source: str, output: str) -> bool:
     """Whether the output repeats a unit, short or long, many times in a row, and the source does not."""
+    if _LAID_OUT.search(source):  # runs of spaces are as long as its lines need
+        source, output = (re.sub(_SPACES, " ", text) for text in (source, output))
     if len(output) < _MAX_COUNTED_CHARACTERS:
         grams = len(output) - _GRAM_CHARACTERS + 1
         if len({output[at : at + _GRAM_CHARACTERS] for at in range(grams)}) > grams - _MIN_REPEATED_GRAMS:

@@ -175,7 +175,7 @@ class _Parser:
         self._inline = inline  # of each start tag in XML
         self._xml = inline is not None
         self._scanner = _Scanner(text, xml=self._xml)
-        self._place = Place(xml=self._xml)
+        self._place = Place(xml=self._xml, xhtml=xhtml)
         self._keep = keep
         default = EntityNotation(self._place)
         self._build = BlockBuilder(keep, lambda texts: self._notation(default, texts))

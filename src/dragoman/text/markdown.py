@@ -396,7 +396,7 @@ class _Context:
         return cls(container, has_labels, line_break, entities, "".join(sign for sign in "~$" if sign in raw_text))
 
 
-_RISKY = re.compile(r"[\\*_`\[\]<&~$|]")
+_RISKY = r"\\*_`\[\]<&~$|"
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*)(?:;|$)|&#?$")
 _TAG_START = re.compile(r"<(?:[A-Za-z/!?]|$)")
@@ -414,6 +414,7 @@ class MarkdownNotation(SourceNotation):
     def __init__(self, context: _Context, texts: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__()
         self._context = context
+        self._risky = re.compile(f"[{_RISKY}{re.escape(''.join(context.entities))}]")
         pairs = list(texts)
         self._sources = [source for _, source in pairs]
         is_within = context.container in (
@@ -461,9 +462,7 @@ class MarkdownNotation(SourceNotation):
 
     def _line(self, line: str, brackets: bool) -> str:
         raw = {sign for sign in self._context.raw if line.count(sign) == 1}
-        line = _RISKY.sub(lambda found: self._sign(line, found.start(), brackets, raw), line)
-        for sign, form in self._context.entities.items():
-            line = line.replace(sign, form) if sign != "&" else line
+        line = self._risky.sub(lambda found: self._sign(line, found.start(), brackets, raw), line)
         start = None if self._begins_within else _LINE_START.match(line)
         if start and start["number"]:
             return f"{start['number']}\\{line[start.end() :]}"
@@ -475,7 +474,7 @@ class MarkdownNotation(SourceNotation):
 
     def _sign(self, line: str, at: int, brackets: bool, raw: set[str]) -> str:
         sign = line[at]
-        if sign == "&" and sign in self._context.entities:
+        if sign in self._context.entities:  # which is no markup, and reads as such behind a backslash
             return self._context.entities[sign]
         if sign in "[]":
             is_markup = brackets

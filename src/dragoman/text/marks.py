@@ -134,6 +134,31 @@ def without_invented(source: str, output: str) -> str:
     return "".join(part if is_mark else cleaned(part) for part, is_mark in parts(output))
 
 
+_NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
+    f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(17)
+)
+CONTROL = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff{_NONCHARACTERS}]")
+"""Characters of no text: controls but tab and line ends, halves of pairs, and what Unicode says is no character."""
+
+
+def invented_controls(source: str, output: str) -> Iterator[re.Match[str]]:
+    """Yield the controls of an output that its source does not have."""
+    if CONTROL.search(output):
+        own = set(CONTROL.findall(source))
+        yield from (found for found in CONTROL.finditer(output) if found[0] not in own)
+
+
+def without_invented_controls(source: str, output: str) -> str:
+    """Remove the controls that the source does not have: they damage files, and a terminal obeys them. One that is white
+    space becomes a space."""
+    if CONTROL.search(output) is None:
+        return output
+    invented = {found[0] for found in invented_controls(source, output)}
+    return CONTROL.sub(
+        lambda found: found[0] if found[0] not in invented else " " if found[0].isspace() else "", output
+    )
+
+
 def with_words(text: str, marks: Sequence[Mark]) -> str:
     """Replace marks that are words (placeholders, URLs) by these words, which a model may handle better."""
     words = {f"<x{number}/>": mark.opening for number, mark in enumerate(marks, 1) if mark.word}

@@ -30,14 +30,20 @@ _AMOUNT = re.compile(r"\d+(?:[.,]\d+)*")
 _TAG_START = re.compile("<[A-Za-z/!?]")
 _XML_TAG_START = re.compile("<[A-Za-z_:/!?\u0080-\U0010ffff]")
 _RUN = re.compile("[A-Za-z0-9#]*+")
+_MAY_END_SECTION = re.compile(r"(?:\A|\])(?:\A|\])\Z")
+"""Before a `>` that XML does not have in texts as it is: `]]`, or what may follow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The context of characters, which decides how they may be written. `quote`: the quote around an attribute's value."""
+    """The context of characters, which decides how they may be written. `quote`: the quote around an attribute's value.
+
+    `xhtml`: HTML that is read as XML, too.
+    """
 
     xml: bool = False
     quote: str | None = None
+    xhtml: bool = False
 
     def decode(self, text: str, found: re.Match[str]) -> tuple[str, int] | None:
         """Return an entity's characters and the length of its notation; None if it is text."""
@@ -170,9 +176,8 @@ class EntityNotation(SourceNotation):
         if sign in "&<" and not (sign in self._raw and self._is_safe(text, at)):
             return "&amp;" if sign == "&" else "&lt;"
         if sign == ">":
-            return (
-                "&gt;" if (self._place.xml and text[max(at - 2, 0) : at] == "]]") or self._place.quote == "" else sign
-            )
+            ends_section = (self._place.xml or self._place.xhtml) and _MAY_END_SECTION.search(text, 0, at)
+            return "&gt;" if ends_section or self._place.quote == "" else sign
         return sign if sign in "&<" else f"&#{ord(sign)};" if sign != '"' else "&quot;"
 
     def _is_safe(self, text: str, at: int) -> bool:
