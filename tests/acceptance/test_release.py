@@ -108,9 +108,8 @@ def test_a_release_is_built_from_a_clean_tag_that_is_the_version(clone: Path, tm
     run("git", *IDENTITY, "tag", "v0.2.0", cwd=clone)
     assert "CHANGELOG.md" in run(release, "v0.2.0", cwd=clone, code=2)
     changes = clone / "CHANGELOG.md"
-    changes.write_text(
-        re.sub(r"^## \[Unreleased\]", "## [Unreleased]\n\n## [0.2.0] - 2026-01-31", changes.read_text(), flags=re.M)
-    )
+    text = changes.read_text().replace("\n## [Unreleased]\n", "\n## [Unreleased]\n\n## [0.2.0] - 2026-01-31\n", 1)
+    changes.write_text(text)
     assert "CHANGELOG.md" in run(release, "v0.2.0", cwd=clone, code=2)  # a changed file
     commit(clone)
     assert "not the commit" in run(release, "v0.2.0", cwd=clone, code=2)
