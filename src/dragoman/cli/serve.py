@@ -19,6 +19,7 @@ from rich.text import Text
 from dragoman.cli.console import steady_error_console
 from dragoman.cli.options import SettingsCommand, settings_options
 from dragoman.engine import forkserver
+from dragoman.engine.folders import check_folders
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.extras import missing_packages
 from dragoman.settings import Loaded, Settings
@@ -125,6 +126,7 @@ def _run_replicas(settings: Settings, console: Console) -> int:
             f"--replicas needs the extra 'ray' ({', '.join(missing)} not installed): pip install 'dragoman[ray]'",
             param="server.replicas",
         )
+    check_folders(settings)  # a replica reports it only after Ray has started
     from dragoman.deploy import local
 
     began_s = monotonic()
