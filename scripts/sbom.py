@@ -174,8 +174,8 @@ def third_party(document: Mapping[str, Any], licences: Licences) -> str:
         [
             f"# Third parties of dragoman {subject['version']}",
             "",
-            "dragoman itself is under the Apache License 2.0. These packages are installed with it; each has its licence's text "
-            "in its `*.dist-info` folder. An image has Debian's packages too: `/usr/share/doc/*/copyright` has their licences. "
+            "dragoman itself is under the Apache License 2.0. These packages are installed with it; each has its licence's "
+            "text in its `*.dist-info` folder. An image has Debian's packages too, theirs in `/usr/share/doc/*/copyright`. "
             "Models have licences of their own: `dragoman models`.",
             "",
             "## What to know",
