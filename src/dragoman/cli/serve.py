@@ -21,6 +21,7 @@ from rich.text import Text
 from dragoman.cli.console import steady_error_console
 from dragoman.cli.options import SettingsCommand, settings_options
 from dragoman.engine import forkserver
+from dragoman.engine.checkpoint import read_config
 from dragoman.engine.folders import check_folders
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.extras import missing_packages
@@ -80,6 +81,8 @@ class Messages:
 
 def _run(settings: Settings, console: Console) -> int:
     """Listen, start, serve, drain. Raises `ConfigError` before slow imports."""
+    if settings.model.path:
+        read_config(settings.model.path)  # what is no model is reported before anything is imported or started
     forkserver.prepare(settings)  # what is imported below takes half a second
 
     import uvloop
