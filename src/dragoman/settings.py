@@ -42,8 +42,11 @@ REMOVED: Mapping[str, str] = {
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
 INTERACTIVE_SHARE = 0.25
 
-_UNITS = {"b": 1} | {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
-_UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}
+_UNITS = {"b": 1} | {
+    f"{letter}{infix}b": base**power
+    for infix, base in (("", 1000), ("i", 1024))
+    for power, letter in enumerate("kmgt", 1)
+}
 _SIZE = re.compile(r"(?P<number>\d[\d_]*(\.\d+)?) ?(?P<unit>[KkMGT]?B|[KkMGT]iB)")
 """Sizes with units: kB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB of 1024."""
 
@@ -408,6 +411,10 @@ def _sections() -> dict[str, type]:
     return get_type_hints(Settings)
 
 
+def _keys(section: type) -> list[str]:
+    return [member.name for member in fields(section)]
+
+
 def options() -> dict[str, Option]:
     """Return all settings, by path (`engine.max_num_seqs`)."""
     found: dict[str, Option] = {}
@@ -518,7 +525,7 @@ def load(
     given.values.update({path: (value, flag_of(path)) for path, value in (flags or {}).items()})
     values = given.parse()
     sections = {
-        section: cls(**{key: values[path] for key in cls.__slots__ if (path := f"{section}.{key}") in values})
+        section: cls(**{key: values[path] for key in _keys(cls) if (path := f"{section}.{key}") in values})
         for section, cls in _sections().items()
     }
     return Loaded(

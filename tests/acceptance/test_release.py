@@ -27,7 +27,7 @@ IDENTITY = (
     "commit.gpgSign=false",
 )
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(1800)]
 
 
 def run(*command: str | Path, cwd: Path, code: int = 0, **variables: str) -> str:
