@@ -440,8 +440,8 @@ def _unknown(path: str, known: Mapping[str, Any], origin: str) -> ConfigError:
 class _Given:
     """What the sources set: values and their sources by path, and mistakes, so that all of them are reported at once."""
 
-    values: dict[str, tuple[Any, str]] = field(default_factory=dict)
-    mistakes: list[ConfigError] = field(default_factory=list)
+    values: dict[str, tuple[Any, str]] = field(default_factory=dict[str, tuple[Any, str]])
+    mistakes: list[ConfigError] = field(default_factory=list[ConfigError])
 
     def add_file(self, file: Path) -> None:
         """Raises `ConfigError` for a file that cannot be read."""

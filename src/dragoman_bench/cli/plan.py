@@ -165,7 +165,7 @@ def read_loads(results: Results, tokens: Sequence[float]) -> tuple[list[Measured
             break
         corrected = [factors[p] * median(getattr(one, f"p{p}_s") for one in latencies) for p in PERCENTS]
         # Each percentile has its own correction: a lower one may come out above a higher one, which is then at least that.
-        latencies_s = dict(zip(PERCENTS, accumulate(corrected, max), strict=True))
+        latencies_s: dict[int, float] = dict(zip(PERCENTS, accumulate(corrected, max), strict=True))
         tokens_s = fmean(measured) * median(one.rps for one in summaries)
         if tokens_s > (rising[-1].tokens_s if rising else 0.0):
             rising.append(MeasuredLoad(point.load.clients or 1, tokens_s, latencies_s))
