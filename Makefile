@@ -11,7 +11,7 @@ PROCESSES ?= 2
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test acceptance clients check structure format journey results
+.PHONY: help setup serve test acceptance clients check structure format journey results sbom
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,3 +55,6 @@ results: setup  ## docs/results*.md and the pages of journeys and tunes from res
 	$(VENV)/bin/dragoman journey --render results/journey-h200 --page docs/journey-h200.html
 	for name in cpu h200-25 h200-256; do $(VENV)/bin/python -m dragoman_bench.tune.outputs results/tune-$$name docs/tune-$$name.html; done
 	$(VENV)/bin/python benchmarks/results_page.py
+
+sbom:  ## dist/sbom-cpu.cdx.json and dist/THIRD-PARTY-cpu.md: what an installation consists of, with licences (ARGS="--engine cuda")
+	@$(PYTHON) scripts/sbom.py dist $(ARGS)

@@ -26,6 +26,7 @@ SHARED = {
     "extras",
     "telemetry",
     "phrasebook",
+    "secretfile",
     "version",
     "__version__",
 }
@@ -42,7 +43,7 @@ MAY_IMPORT = {
     "text": set[str](),
     "storage": set[str](),
 }
-BENCH_MAY_IMPORT = {"wire", "gpu", "guard", "errors", "languages", "__version__"}
+BENCH_MAY_IMPORT = {"wire", "gpu", "guard", "errors", "languages", "secretfile", "__version__"}
 """What the load tests know of the server, besides its HTTP API."""
 BENCH_ORDER = ["cli", "tune", "journey", "report", "eval", "bench"]
 """Packages of `dragoman_bench`; each imports those after it."""

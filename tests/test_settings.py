@@ -109,3 +109,60 @@ def test_none_is_the_default_or_a_value_of_the_setting() -> None:
     assert known["auth.mode"].parse("none", "flag") == "none"
     assert known["engine.max_num_seqs"].parse("none", "flag") is None
     assert known["engine.quantization"].parse("none", "flag") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("64 MiB", 64 * 2**20),
+        ("64MiB", 64 * 2**20),
+        ("1.5 GiB", 3 * 2**29),
+        ("1_000 kB", 1_000_000),
+        ("2 GB", 2_000_000_000),
+        ("1 TB", 10**12),
+        (" 4096 B ", 4096),
+        ("4096", 4096),
+        (4096, 4096),
+    ],
+)
+def test_sizes_may_have_a_unit(tmp_path: Path, text: str | int, size: int) -> None:
+    sized = [option for option in options().values() if option.key.endswith("_bytes")]
+    assert sized
+    for option in sized:
+        if size >= 2**28 or option.path == "cache.max_bytes":  # above every lower bound
+            assert option.parse(text, "flag") == size, option.path
+    file = written(tmp_path, f"[cache]\nmax_bytes = {text!r}\n")
+    assert load(file, environment={}).settings.cache.max_bytes == size
+
+
+@pytest.mark.parametrize(
+    "text", ["64 MiBs", "MiB", "-1 MiB", "1 MiB 2", "1e3 MiB", "0.3 B", "1..5 GB", "64 Mb", "64 m", "1 XB"]
+)
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"cache\.max_bytes"):
+        load(flags={"cache.max_bytes": text}, environment={})
+
+
+def test_units_are_of_sizes_alone() -> None:
+    with pytest.raises(ConfigError, match=r"engine\.max_num_seqs"):
+        load(flags={"engine.max_num_seqs": "64 kB"}, environment={})
+
+
+def test_all_mistakes_are_reported_at_once_in_one_line(tmp_path: Path) -> None:
+    file = written(tmp_path, "[engine]\nmax_num_seq = 8\ndtype = 'int3'\n[engin]\nx = 1\n")
+    environment = {"DRAGOMAN_SERVER_PROT": "1", "DRAGOMAN_STORAGE_URL_FILE": "/nowhere/at/all"}
+    with pytest.raises(ConfigError) as refusal:
+        load(file, {"server.port": "x", "engine.seed": "1"}, environment)
+    message = refusal.value.message
+    wrong = (
+        "engine.max_num_seq ",
+        "engine.dtype",
+        "engin ",
+        "DRAGOMAN_SERVER_PROT",
+        "/nowhere/at/all",
+        "server.port",
+        "engine.seed",
+    )
+    assert message.startswith(f"{len(wrong)} settings are wrong")
+    assert all(one in message for one in wrong), message
+    assert "\n" not in message

@@ -1,7 +1,8 @@
 """Settings: immutable sections, and the source of each value.
 
 This module defines type, bounds, default and meaning of each setting. Values are read from defaults, then the TOML file, then
-the environment (`DRAGOMAN_SECTION_KEY`), then flags; the last one wins. Unknown keys are refused, with the nearest known one.
+the environment (`DRAGOMAN_SECTION_KEY`, of secrets also `..._KEY_FILE`), then flags; the last one wins. Unknown keys are
+refused, with the nearest known one.
 Each component gets only its own section. `cli/options.py` makes flags of the fields; this module does not import click.
 """
 
@@ -9,9 +10,11 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 from unicodedata import category
@@ -20,6 +23,7 @@ from pydantic import Field as Bound
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
+from dragoman.secretfile import FILE_SUFFIX, read_secret
 
 ENVIRONMENT_PREFIX = "DRAGOMAN_"
 RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_BUILD_", "DRAGOMAN_TEST_", "DRAGOMAN_API_KEY")
@@ -38,15 +42,30 @@ REMOVED: Mapping[str, str] = {
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
 INTERACTIVE_SHARE = 0.25
 
+_UNITS = {"b": 1} | {
+    f"{letter}{infix}b": base**power
+    for infix, base in (("", 1000), ("i", 1024))
+    for power, letter in enumerate("kmgt", 1)
+}
+_SIZE = re.compile(r"(?P<number>\d[\d_]*(\.\d+)?) ?(?P<unit>[KkMGT]?B|[KkMGT]iB)")
+"""Sizes with units: kB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB of 1024."""
+
 Positive = Annotated[int, Bound(ge=1)]
 Seconds = Annotated[float, Bound(ge=0)]
 PipelineName = Literal["continuous", "static_batch", "workers", "fake"]
 Group = Literal["server", "model", "engine", "access", "traffic", "log", "cache", "storage"]
 
 
-def _setting(default: Any, help: str, group: Group | None = None) -> Any:
-    """Define a field. `group`: where `--help` lists it; None: it is only in docs/operating.md."""
-    return field(default=default, metadata={"help": help, "group": group})
+def _setting(default: Any, help: str, group: Group | None = None, *, secret: bool = False) -> Any:
+    """Define a field.
+
+    Args:
+        default: The value, of the field's type.
+        help: What it means.
+        group: Where `--help` lists it; None: it is only in docs/operating.md.
+        secret: The value may have a password: its variable may name a file (`_FILE`), and errors do not show it.
+    """
+    return field(default=default, metadata={"help": help, "group": group, "secret": secret})
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +259,7 @@ class StorageSettings:
         "database of keys, usage, glossaries and translation memories: sqlite:///FILE or "
         "postgresql://USER:PASSWORD@HOST/NAME; empty: none",
         "storage",
+        secret=True,
     )
 
 
@@ -296,7 +316,10 @@ class OpenAiSettings:
 @dataclass(frozen=True, slots=True)
 class TracingSettings:
     endpoint: str = _setting(
-        "", "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing", "log"
+        "",
+        "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing",
+        "log",
+        secret=True,
     )
     sample_ratio: Annotated[float, Bound(ge=0, le=1)] = _setting(
         1.0, "share of the requests to trace; for a request with a traceparent, that decides"
@@ -351,6 +374,7 @@ class Option:
     default: Any
     help: str
     group: Group | None
+    secret: bool = False
 
     @property
     def path(self) -> str:
@@ -359,22 +383,36 @@ class Option:
     def parse(self, value: Any, origin: str) -> Any:
         """Check and convert a value. Raises `ConfigError` with the setting and the source of the value."""
         type_ = TypeAdapter[Any](self.type)
+        shown = self.path if self.secret else f"{self.path} = {value!r}"
         if isinstance(value, str) and any(category(character) in ("Cc", "Cs") for character in value):
             raise ConfigError(
-                f"{self.path} = {value!r} ({origin}): it has a character that is no Unicode text, or a control character",
+                f"{shown} ({origin}): it has a character that is no Unicode text, or a control character",
                 param=self.path,
             )
         try:
             if value == "none" and "none" not in get_args(self.type):  # else it is one of the setting's values
                 value = None
-            return type_.validate_python(value)
+            return type_.validate_python(_bytes(value) if self.key.endswith("_bytes") else value)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
-            raise ConfigError(f"{self.path} = {value!r} ({origin}): {reason}", param=self.path) from None
+            raise ConfigError(f"{shown} ({origin}): {reason}", param=self.path) from None
+
+
+def _bytes(value: Any) -> Any:
+    """Convert a size with a unit ("64 MiB", "1.5GB") to bytes; any other value stays as it is, to be checked."""
+    size = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if size is None:
+        return value
+    bytes_ = Decimal(size["number"].replace("_", "")) * _UNITS[size["unit"].lower()]
+    return int(bytes_) if bytes_ == int(bytes_) else value  # half a byte is none
 
 
 def _sections() -> dict[str, type]:
     return get_type_hints(Settings)
+
+
+def _keys(section: type) -> list[str]:
+    return [member.name for member in fields(section)]
 
 
 def options() -> dict[str, Option]:
@@ -398,34 +436,67 @@ def _unknown(path: str, known: Mapping[str, Any], origin: str) -> ConfigError:
     return ConfigError(f"unknown setting {path} ({origin}){hint}", param=path)
 
 
-def _from_file(file: Path) -> dict[str, tuple[Any, str]]:
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"settings file {file} does not exist") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"settings file {file} cannot be read: {error}") from None
-    found: dict[str, tuple[Any, str]] = {}
-    known = {path.split(".", 1)[0]: path for path in (*options(), *REMOVED)}
-    for section, table in document.items():
-        if section not in known:
-            raise _unknown(section, known, str(file))
-        if not isinstance(table, dict):
-            raise ConfigError(f"{section} in {file} must be a table: [{section}]", param=section)
-        found |= {f"{section}.{key}": (value, str(file)) for key, value in cast(dict[str, Any], table).items()}
-    return found
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the sources set: values and their sources by path, and mistakes, so that all of them are reported at once."""
 
+    values: dict[str, tuple[Any, str]] = field(default_factory=dict[str, tuple[Any, str]])
+    mistakes: list[ConfigError] = field(default_factory=list[ConfigError])
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    known = {_variable(path): path for path in (*options(), *REMOVED)}
-    found: dict[str, tuple[Any, str]] = {}
-    for variable, value in environment.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable.startswith(RESERVED_PREFIXES):
-            continue
-        if variable not in known:
-            raise _unknown(variable, known, "environment")
-        found[known[variable]] = (value, f"environment {variable}")
-    return found
+    def add_file(self, file: Path) -> None:
+        """Raises `ConfigError` for a file that cannot be read."""
+        try:
+            document = tomllib.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(f"settings file {file} does not exist") from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"settings file {file} cannot be read: {error}") from None
+        known = {path.split(".", 1)[0]: path for path in (*options(), *REMOVED)}
+        for section, table in document.items():
+            if section not in known:
+                self.mistakes.append(_unknown(section, known, str(file)))
+            elif not isinstance(table, dict):
+                self.mistakes.append(ConfigError(f"{section} in {file} must be a table: [{section}]", param=section))
+            else:
+                entries = cast(dict[str, Any], table).items()
+                self.values.update({f"{section}.{key}": (value, str(file)) for key, value in entries})
+
+    def add_environment(self, environment: Mapping[str, str]) -> None:
+        known = {_variable(path): path for path in (*options(), *REMOVED)}
+        files = {f"{_variable(path)}{FILE_SUFFIX}": path for path, option in options().items() if option.secret}
+        for variable, value in environment.items():
+            if not variable.startswith(ENVIRONMENT_PREFIX) or variable.startswith(RESERVED_PREFIXES):
+                continue
+            if variable in known:
+                self.values[known[variable]] = (value, f"environment {variable}")
+            elif variable not in files:
+                self.mistakes.append(_unknown(variable, known | files, "environment"))
+        for variable in files.keys() & environment.keys():
+            path = files[variable]
+            try:
+                self.values[path] = (read_secret(environment, _variable(path)), f"environment {variable}")
+            except ConfigError as error:
+                self.mistakes.append(error)
+
+    def parse(self) -> dict[str, Any]:
+        """Return the checked values, by path. Raises `ConfigError`, for several mistakes with all of them in one line."""
+        known = options()
+        parsed: dict[str, Any] = {}
+        for path, (raw, origin) in self.values.items():
+            try:
+                if path in REMOVED:
+                    raise ConfigError(f"{path} ({origin}) was removed: delete it; {REMOVED[path]}", param=path)
+                if path not in known:
+                    raise _unknown(path, known, origin)
+                parsed[path] = known[path].parse(raw, origin)
+            except ConfigError as error:
+                self.mistakes.append(error)
+        if len(self.mistakes) > 1:
+            messages = " | ".join(error.message for error in self.mistakes)
+            raise ConfigError(f"{len(self.mistakes)} settings are wrong: {messages}", param=self.mistakes[0].param)
+        if self.mistakes:
+            raise self.mistakes[0]
+        return parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,23 +514,20 @@ def load(
 ) -> Loaded:
     """Read and merge all sources; `flags` maps paths to values. Without `file`, ./dragoman.toml is read if it exists.
 
-    Raises `ConfigError` for an unreadable file, an unknown or removed key or a value out of bounds.
+    Raises `ConfigError` for an unreadable file, unknown or removed keys and values out of bounds: all of them at once.
     """
     if file is None and DEFAULT_FILE.is_file():
         file = DEFAULT_FILE
-    found = _from_file(file) if file else {}
-    found |= _from_environment(os.environ if environment is None else environment)
-    found |= {path: (value, flag_of(path)) for path, value in (flags or {}).items()}
-    known = options()
-    values: dict[str, dict[str, Any]] = {section: {} for section in _sections()}
-    origins = dict.fromkeys(known, "default")
-    for path, (raw, origin) in found.items():
-        if path in REMOVED:
-            raise ConfigError(f"{path} ({origin}) was removed: delete it; {REMOVED[path]}", param=path)
-        if path not in known:
-            raise _unknown(path, known, origin)
-        option = known[path]
-        values[option.section][option.key] = option.parse(raw, origin)
-        origins[path] = origin
-    sections = {section: cls(**values[section]) for section, cls in _sections().items()}
-    return Loaded(Settings(**sections), origins)
+    given = _Given()
+    if file:
+        given.add_file(file)
+    given.add_environment(os.environ if environment is None else environment)
+    given.values.update({path: (value, flag_of(path)) for path, value in (flags or {}).items()})
+    values = given.parse()
+    sections = {
+        section: cls(**{key: values[path] for key in _keys(cls) if (path := f"{section}.{key}") in values})
+        for section, cls in _sections().items()
+    }
+    return Loaded(
+        Settings(**sections), {path: given.values[path][1] if path in values else "default" for path in options()}
+    )

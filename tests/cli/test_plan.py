@@ -26,18 +26,27 @@ ONE = ((1, 0.1), (8, 0.2), (32, 0.4), (64, 1.0))
 """Clients and latency: 10, 40, 80 and 64 requests/s."""
 
 
-def results_file(folder: Path, loads: Sequence[tuple[int, float]] = ONE, name: str = "one.json", **server: Any) -> Path:
-    """A closed loop of so many clients, each of whose requests takes so long, for 4 s."""
-    points = [point_of(Load("closed", clients=clients), [_measured(clients, e2e_s)]) for clients, e2e_s in loads]
+def results_file(
+    folder: Path,
+    loads: Sequence[tuple[int, float]] = ONE,
+    name: str = "one.json",
+    tokens: Sequence[int] = (TOKENS,),
+    **server: Any,
+) -> Path:
+    """A closed loop of so many clients, each of whose requests takes so long, for 4 s; `tokens`: of outputs, in turn."""
+    points = [
+        point_of(Load("closed", clients=clients), [_measured(clients, e2e_s, tokens)]) for clients, e2e_s in loads
+    ]
     made = conditions(loads=tuple(point.load for point in points))
     write_results(Results(replace(made, server=made.server | server), tuple(points)), folder / name)
     return folder / name
 
 
-def _measured(clients: int, e2e_s: float) -> Measurement:
+def _measured(clients: int, e2e_s: float, tokens: Sequence[int]) -> Measurement:
     starts = [turn * e2e_s for turn in range(round(4 / e2e_s)) for _ in range(clients)]
     records = tuple(
-        record(index, e2e_s=e2e_s, intended_s=start, output_tokens=TOKENS) for index, start in enumerate(starts)
+        record(index, e2e_s=e2e_s, intended_s=start, output_tokens=tokens[index % len(tokens)])
+        for index, start in enumerate(starts)
     )
     observed = Observed(records, window_s=4.0 + 1e-6)
     return Measurement(
@@ -220,3 +229,26 @@ def test_committed_measurements_of_an_h200_give_a_plan_for_a_committed_trace(tmp
     )
     assert 128 < made.capacity.clients < 256
     assert (made.planned.replicas, made.one_failed, made.replicas_for_one_failure) == (1, None, 2)
+
+
+def test_a_higher_percentile_is_never_below_a_lower_one(tmp_path: Path) -> None:
+    """Measured texts vary and those of the trace do not, so that the correction of the median is the largest."""
+    plan = make_plan(results_file(tmp_path, tokens=(5,) * 9 + (100,)), trace_file(tmp_path, (0, 1, 2), tokens=50), ())
+    for situation in (plan.capacity, plan.planned):
+        assert situation is not None and situation.latencies_s
+        latencies_s = [situation.latencies_s[p] for p in (50, 95, 99)]
+        assert latencies_s == sorted(latencies_s)
+
+
+def test_a_capacity_far_above_the_peak_is_so_many_times_the_peak(tmp_path: Path) -> None:
+    outcome = CliRunner().invoke(
+        command, ["--trace", str(trace_file(tmp_path, (0, 100))), "--result", str(results_file(tmp_path))]
+    )
+    planned = next(line for line in outcome.output.splitlines() if line.startswith("planned"))
+    assert "times the peak" in planned and "margin" not in planned
+
+
+def test_the_ratios_of_a_comparison_are_refused_with_where_its_results_are(tmp_path: Path) -> None:
+    (tmp_path / "versus.json").write_text('{"names": ["dragoman", "vllm"], "partial": false, "ratios": []}')
+    with pytest.raises(ConfigError, match=r"versus\.NAME\.json"):
+        make_plan(tmp_path / "versus.json", trace_file(tmp_path, (0, 1)), ())

@@ -27,6 +27,17 @@ from tests.waiting import HANG_S
 main()
 """
 
+TELLS_OF_ITS_END = """
+import atexit, sys
+class Torn:
+    def __del__(self, tell=sys.stderr.write):
+        tell("the interpreter was torn down")
+sys.torn = Torn()
+atexit.register(lambda: print("exit functions ran", file=sys.stderr))
+from dragoman.cli.main import main
+main()
+"""
+
 
 class Collector(ThreadingHTTPServer):
     """The traces half of an OTLP collector, over HTTP."""
@@ -119,3 +130,12 @@ async def test_tracing_that_cannot_be_is_one_line_and_exit_code_2(tmp_path: Path
         [line] = server.output.splitlines()
     assert line.startswith("error: ")
     assert "pip install 'dragoman[tracing]'" in line
+
+
+async def test_a_stopped_server_does_not_wait_for_the_interpreter_s_end(tmp_path: Path) -> None:
+    """The interpreter would search all objects of vLLM and torch for cycles: a minute on a busy machine."""
+    with ServerProcess(tmp_path, "--pipeline=fake", program=(sys.executable, "-c", TELLS_OF_ITS_END)) as server:
+        await server.listening()
+        assert await server.end() == 0
+        assert "exit functions ran" in server.output
+        assert "torn down" not in server.output

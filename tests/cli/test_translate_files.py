@@ -100,6 +100,8 @@ async def test_what_fails_or_exists_leaves_the_rest(server: ServerProcess, tmp_p
     assert (tmp_path / "a.ja.txt").read_text() == TRANSLATED
     assert (tmp_path / "d.ja.txt").read_text() == "mine"
     assert [line.partition(":")[0] for line in some.errors.splitlines()] == ["d.ja.txt exists", "b.xyz", "c.txt"]
+    all_there = await run(tmp_path, "a.txt", "d.txt", "--url", server.url)
+    assert (all_there.code, len(all_there.errors.splitlines())) == (0, 2)
     again = await run(tmp_path, "d.txt", "--overwrite", "--url", server.url)
     assert (again.code, (tmp_path / "d.ja.txt").read_text()) == (0, TRANSLATED)
 
@@ -216,3 +218,14 @@ def test_what_is_no_language_is_in_no_name_of_a_file(tmp_path: Path, target: str
     (tmp_path / "a.txt").touch()
     with pytest.raises(UnsupportedLanguage):
         errands([tmp_path / "a.txt"], target, None, None)
+
+
+async def test_an_address_needs_no_scheme_and_another_scheme_is_refused(server: ServerProcess, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    found = await run(tmp_path, "a.txt", "--url", server.url.removeprefix("http://"))
+    assert found.code == 0, found.errors
+    for url in ("ftp://127.0.0.1:1", "file:///etc/passwd"):
+        with pytest.raises(ConfigError, match="http://"):
+            Server(url)
+    assert Server("example.org:8000/mt/").url == "http://example.org:8000/mt"
+    assert Server("HTTPS://example.org").url == "HTTPS://example.org"

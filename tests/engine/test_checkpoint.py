@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import huggingface_hub
@@ -47,6 +52,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception 
     def answer(error: Exception | None) -> None:
         answers[0] = error
 
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lambda *_, **__: None)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     checkpoint._hub_config.cache_clear()
     return answer
@@ -91,7 +97,6 @@ def test_what_is_neither_a_folder_nor_a_hub_id_is_refused(model: str) -> None:
 
 
 def test_a_folder_is_read_and_a_broken_config_refused(tmp_path: Path) -> None:
-    assert checkpoint.read_config(str(tmp_path)) == {}
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ConfigError, match=r"config\.json"):
         checkpoint.read_config(str(tmp_path))
@@ -116,3 +121,74 @@ def test_parameters_come_from_the_weight_files_or_the_config_s_shapes() -> None:
     assert from_shapes is not None
     assert from_shapes == pytest.approx(from_files, rel=0.1)
     assert checkpoint.parameters("org/model", {}) is None
+
+
+@pytest.fixture
+def connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+    """A hub that closes each connection; the list has one entry for each."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    accepted: list[object] = []
+
+    def close_each() -> None:
+        with suppress(OSError):
+            while True:
+                connection, peer = listener.accept()
+                accepted.append(peer)
+                connection.close()
+
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{listener.getsockname()[1]}")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    thread = Thread(target=close_each)
+    thread.start()
+    checkpoint._hub_config.cache_clear()
+    yield accepted
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+
+
+def test_a_hub_that_does_not_answer_is_asked_once(connections: list[object]) -> None:
+    with pytest.raises(ConfigError, match="cannot be reached"):
+        checkpoint.read_config("org/model")
+    assert len(connections) == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ((), "config.json"),
+        (("adapter_config.json", "adapter_model.safetensors"), "LoRA"),
+        (("model-Q4.gguf",), "GGUF"),
+        (("main/config.json",), "main"),
+    ],
+)
+def test_a_folder_without_a_model_is_named_as_what_it_is(tmp_path: Path, files: Sequence[str], named: str) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(ConfigError) as refusal:
+        checkpoint.read_config(str(tmp_path))
+    assert named in refusal.value.message and refusal.value.param == "model.path"
+
+
+@pytest.mark.parametrize("name", ["model.gguf", "model.safetensors"])
+def test_a_file_is_not_said_to_be_missing(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(ConfigError) as refusal:
+        checkpoint.read_config(str(tmp_path / name))
+    assert "no such" not in refusal.value.message and "file" in refusal.value.message
+
+
+def test_what_is_no_model_is_reported_before_libraries_are_imported(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['transformers'] = sys.modules['vllm'] = None\n"  # importing them fails
+        "from dragoman.cli.main import main\n"
+        "main()"
+    )
+    command = [sys.executable, "-c", code, "serve", "--pipeline", "fake", "--model", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "config.json" in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / ".dragoman").exists()

@@ -27,6 +27,7 @@ def test_variables_of_all_ways_to_install_are_settings() -> None:
     image = dict(re.findall(r"(DRAGOMAN_\w+)=(\S+)", (ROOT / "Containerfile").read_text(encoding="utf-8")))
     example = (OPS / "systemd" / "environment.example").read_text(encoding="utf-8")
     service = dict(re.findall(r"^(?:# )?(DRAGOMAN_\w+)=(.*)$", example, re.MULTILINE))
+    assert service.pop("DRAGOMAN_STORAGE_URL_FILE")  # of this machine there is none
     compose = {name: "" if value.startswith("${") else value for name, value in environment().items()}
     for variables in (image, service, compose):
         loaded = load(environment=variables, file=None)
@@ -37,6 +38,17 @@ def test_variables_of_all_ways_to_install_are_settings() -> None:
 def environment() -> dict[str, str]:
     variables: dict[str, str] = COMPOSE["services"]["dragoman"]["environment"]
     return {name: value for name, value in variables.items() if name.startswith("DRAGOMAN_")}
+
+
+def test_compose_with_postgresql_reads_its_address_from_a_secret(tmp_path: Path) -> None:
+    override = yaml.safe_load((OPS / "compose" / "postgres.yaml").read_text(encoding="utf-8"))
+    service = override["services"]["dragoman"]
+    (secret,) = service["secrets"]
+    assert secret in override["secrets"]
+    file = tmp_path / secret
+    file.write_text("postgresql://u:p@db/x\n")
+    variables = {name: value.replace("/run/secrets", str(tmp_path)) for name, value in service["environment"].items()}
+    assert load(environment=variables, file=None).settings.storage.url == "postgresql://u:p@db/x"
 
 
 def test_supervisors_wait_longer_than_the_server_drains_and_do_not_restart_a_wrong_configuration() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -55,6 +56,19 @@ def environment(pod: Mapping[str, Any]) -> dict[str, str]:
     return {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]}
 
 
+def mounted(pod: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Return the settings of a pod, with the files of its secrets in a folder instead of where they are mounted."""
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
+    found = {name: value for name, value in environment(pod).items() if name.startswith("DRAGOMAN_")}
+    for mount in pod["containers"][0]["volumeMounts"]:
+        if mount["name"] not in secrets:
+            continue
+        for key, text in MANIFESTS[f"Secret {secrets[mount['name']]}"]["stringData"].items():
+            (folder / key).write_text(text)
+        found = {name: value.replace(mount["mountPath"], str(folder)) for name, value in found.items()}
+    return found
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", [name for name in MANIFESTS if name.split()[0] not in OTHERS])
 def test_the_api_s_schemas_accept_every_manifest(name: str, version: str) -> None:
@@ -87,12 +101,10 @@ def test_pods_run_as_the_image_s_user_without_privileges_on_claims_that_exist(na
             assert found["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
-def test_a_pod_has_one_gpu_and_settings_that_exist() -> None:
+def test_a_pod_has_one_gpu_and_settings_that_exist(tmp_path: Path) -> None:
     (container,) = PODS["Deployment"]["containers"]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    secret = MANIFESTS["Secret dragoman"]["stringData"]
-    given = {name: value for name, value in environment(PODS["Deployment"]).items() if name.startswith("DRAGOMAN_")}
-    settings = load(environment=given | secret, file=None).settings
+    settings = load(environment=mounted(PODS["Deployment"], tmp_path), file=None).settings
     assert settings.storage.url.startswith("postgresql://")
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"http": Settings().server.port, "operator": settings.server.operator_port}
@@ -148,15 +160,17 @@ def test_the_kustomization_has_every_file_that_is_no_example_and_no_alternative(
     assert listed == files - {"kustomization.yaml", "secret.example.yaml", "rayservice.yaml"}
 
 
-def test_ray_is_configured_as_dragoman_deploy_config_prints_it() -> None:
+def test_ray_is_configured_as_dragoman_deploy_config_prints_it(tmp_path: Path) -> None:
     written = yaml.safe_load(RAY["serveConfigV2"])
     variables = {
         "DRAGOMAN_SERVER_REPLICAS": "2",
         "DRAGOMAN_MODEL_PATH": "/models/Hy-MT2-7B",
         "DRAGOMAN_LOG_FORMAT": "json",
     }
-    variables |= MANIFESTS["Secret dragoman"]["stringData"]
+    variables |= mounted(PODS["gpu"], tmp_path)
+    assert mounted(PODS["head"], tmp_path) == mounted(PODS["gpu"], tmp_path)
     settings = load(environment=variables, file=None).settings
+    assert settings.storage.url.startswith("postgresql://")
     deployment = config.Deployment(
         replicas=2,
         num_cpus=2,

@@ -37,7 +37,7 @@ def show(loaded: Loaded, with_all: bool) -> None:
         if origin == "default" and not (with_all or option.group):
             continue
         value = getattr(getattr(loaded.settings, option.section), option.key)
-        if path == "storage.url":
+        if option.secret and value:
             value = _PASSWORD.sub(r"\1***@", value)
         shown = Text("none", "dim") if value is None else str(value) or '""'
         table.add_row(path, shown, origin, style="" if origin == "default" else "bold")

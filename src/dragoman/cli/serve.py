@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import os
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -19,6 +21,8 @@ from rich.text import Text
 from dragoman.cli.console import steady_error_console
 from dragoman.cli.options import SettingsCommand, settings_options
 from dragoman.engine import forkserver
+from dragoman.engine.checkpoint import read_config
+from dragoman.engine.folders import check_folders
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.extras import missing_packages
 from dragoman.settings import Loaded, Settings
@@ -77,6 +81,8 @@ class Messages:
 
 def _run(settings: Settings, console: Console) -> int:
     """Listen, start, serve, drain. Raises `ConfigError` before slow imports."""
+    if settings.model.path:
+        read_config(settings.model.path)  # what is no model is reported before anything is imported or started
     forkserver.prepare(settings)  # what is imported below takes half a second
 
     import uvloop
@@ -125,6 +131,7 @@ def _run_replicas(settings: Settings, console: Console) -> int:
             f"--replicas needs the extra 'ray' ({', '.join(missing)} not installed): pip install 'dragoman[ray]'",
             param="server.replicas",
         )
+    check_folders(settings)  # a replica reports it only after Ray has started
     from dragoman.deploy import local
 
     began_s = monotonic()
@@ -157,6 +164,12 @@ def _run_replicas(settings: Settings, console: Console) -> int:
             return 2 if isinstance(error, ConfigError) else 1
 
 
+def _run_exit_functions() -> None:
+    """Run what libraries registered for the interpreter's end, as it would."""
+    run: Callable[[], None] = atexit._run_exitfuncs  # type: ignore[attr-defined] # pyright: ignore
+    run()
+
+
 @click.command("serve", cls=SettingsCommand)
 @settings_options()
 @click.option("-v", "--verbose", is_flag=True, help="vLLM's own log on the terminal instead of in a file.")
@@ -167,9 +180,13 @@ def command(loaded: Loaded, verbose: bool) -> None:
         settings = replace(settings, log=replace(settings.log, engine_file=""))
     console = steady_error_console()
     configure_logging(settings.log.level, settings.log.format, console, timed=True)
-    exit_code = (_run if settings.server.replicas is None else _run_replicas)(settings, console)
-    if settings.server.replicas is not None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(exit_code)  # Ray's threads may wait for processes that have ended
-    sys.exit(exit_code)
+    if settings.server.replicas is None:
+        exit_code = _run(settings, console)
+        _run_exit_functions()  # the guard's, which ends what is left of the engine's processes
+    else:
+        exit_code = _run_replicas(settings, console)  # Ray's functions may wait for processes that have ended
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Without the interpreter's own end: it searches all objects of vLLM and torch for cycles several times, which takes seconds
+    # of CPU, and was a minute on a busy machine.
+    os._exit(exit_code)

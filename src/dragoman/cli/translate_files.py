@@ -1,7 +1,7 @@
 """`dragoman translate-files`: translates documents, with a server or with an engine of its own.
 
 Both go through `/v1/documents`: without `--url` a server is started on a free port of this machine, with one engine and a
-folder that is deleted at the end. Exit codes: 0, all files are translated; 1, some are not; 2, the command line is wrong and
+folder that is deleted at the end. Exit codes: 0, all files have a result; 1, some have none; 2, the command line is wrong and
 nothing was done; 130, interrupted: results that were finished are there.
 """
 
@@ -183,7 +183,7 @@ def command(
     finally:
         for outcome in sorted(outcomes, key=lambda one: all_errands.index(one.errand)):
             _report(outcome)
-    if len(outcomes) < len(all_errands) or any(one.error for one in outcomes):
+    if len(outcomes) < len(to_do) or any(one.error for one in outcomes):
         sys.exit(1)
 
 

@@ -15,6 +15,7 @@ from dragoman.errors import ConfigError
 
 LONGEST_DEFAULT_WINDOW = 8192  # tokens; a longer window costs KV cache that translation rarely uses
 BYTES_PER_VALUE = {"float32": 4, "float16": 2, "bfloat16": 2, "auto": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
+HUB_TIMEOUT_S = 10.0
 _OTHER_ATTENTION = (
     "attn_logit_softcapping", "attn_type_list", "is_encoder_decoder", "kv_lora_rank", "linear_num_value_heads",
     "mamba_d_state", "q_lora_rank", "ssm_state_size", "state_size",
@@ -23,15 +24,39 @@ _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def read_config(model: str) -> dict[str, Any]:
-    """The checkpoint's config.json; empty for a folder without one.
+    """The checkpoint's config.json.
 
-    `model` is a folder or a hub id. Raises `ConfigError` where it is neither, or the hub cannot be read.
+    `model` is a folder or a hub id. Raises `ConfigError` where it is neither, the folder has no model that can be served, or
+    the hub cannot be read.
     """
-    folder = Path(model)
-    if not folder.is_dir():
-        return _read_json(_hub_config(model))
-    file = folder / "config.json"
-    return _read_json(file) if file.is_file() else {}
+    path = Path(model)
+    if path.is_dir():
+        _check_is_model(path)
+        return _read_json(path / "config.json")
+    if path.is_file():
+        kind = "a GGUF file, which is not supported" if path.suffix.lower() == ".gguf" else "a file"
+        raise ConfigError(
+            f"model {model} is {kind}: name a folder with config.json, a tokenizer and weights as safetensors",
+            param="model.path",
+        )
+    return _read_json(_hub_config(model))
+
+
+def _check_is_model(folder: Path) -> None:
+    """Raises `ConfigError` for a folder without config.json, with what it has instead."""
+    if (folder / "config.json").is_file():
+        return
+    if (folder / "adapter_config.json").is_file():
+        reason = (
+            "it has an adapter (LoRA), which cannot be served alone: merge it into its base model, and name that folder"
+        )
+    elif any(folder.glob("*.gguf")):
+        reason = "it has GGUF files, which are not supported: name a folder with config.json and weights as safetensors"
+    elif nested := next(folder.glob("*/config.json"), None):
+        reason = f"it has no config.json; {nested.parent} has one"
+    else:
+        reason = "it has no config.json, so it is not a model's folder"
+    raise ConfigError(f"model {folder}: {reason}", param="model.path")
 
 
 def revision(model: str) -> str:
@@ -137,8 +162,9 @@ def _hub_config(model: str) -> Path:
     )
 
     hub: Any = huggingface_hub  # its functions are typed in part
+    local_only = {} if _hub_answers(hub, model) else {"local_files_only": True}
     try:
-        return Path(hub.hf_hub_download(model, "config.json"))
+        return Path(hub.hf_hub_download(model, "config.json", **local_only))
     except GatedRepoError:
         reason = "access to it must be granted on its page; then log in with `hf auth login` or set HF_TOKEN"
     except RepositoryNotFoundError:
@@ -153,3 +179,16 @@ def _hub_config(model: str) -> Path:
     except Exception as error:  # noqa: BLE001  # of the HTTP client, which differs between versions
         reason = f"the hub cannot be read: {error}"
     raise ConfigError(f"model {model}: {reason}", param="model.path") from None
+
+
+def _hub_answers(hub: Any, model: str) -> bool:
+    """Ask the hub once. Where it does not answer, `hf_hub_download` would try again for up to two minutes before it says so."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        hub.get_hf_file_metadata(hub.hf_hub_url(model, "config.json"), token=hub.get_token(), timeout=HUB_TIMEOUT_S)
+    except HfHubHTTPError as error:  # such as that there is no such model, which the download reports
+        return error.response.status_code < 500
+    except Exception:  # noqa: BLE001  # of the HTTP client, which differs between versions; or HF_HUB_OFFLINE is set
+        return False
+    return True

@@ -26,6 +26,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from dragoman.engine.folders import check_folders, name_the_user
 from dragoman.engine.process import ignoring_terminal_signals, keep_compiled_code, log_to_file, streams_to_file
 from dragoman.engine.spec import device
 from dragoman.guard import guard_children
@@ -51,14 +52,17 @@ def prepare(settings: Settings) -> Path | None:
     """Before vLLM is imported: where it logs, where it keeps what it compiles, and the fork server for `continuous`.
 
     As early as possible, since nothing of a start takes longer. Returns the engine's log file; None: it logs to the
-    terminal. A second call changes nothing.
+    terminal. A second call changes nothing. Raises `ConfigError` if this user cannot write what the server needs.
     """
+    check_folders(settings)
     log_file = Path(settings.log.engine_file) if settings.log.engine_file else None
     on_cpu = device() == "cpu"
     if log_file is not None:
         log_to_file(log_file)
-    if on_cpu:
-        keep_compiled_code()
+    if settings.pipeline.name != "fake":
+        name_the_user()
+        if on_cpu:
+            keep_compiled_code()
     if settings.pipeline.name == "continuous" and settings.pipeline.fork_server:
         guard_children()  # before the fork server, whose environment is that of all that it forks
         start(log_file, on_cpu=on_cpu)

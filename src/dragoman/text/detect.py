@@ -17,6 +17,7 @@ import regex
 from py3langid.langid import MODEL_FILE, LanguageIdentifier  # pyright: ignore[reportMissingTypeStubs]
 
 from dragoman import languages
+from dragoman.errors import ConfigError
 from dragoman.text.spans import without_spans
 from dragoman.types import Detection
 
@@ -165,7 +166,13 @@ def label_of(tag: str) -> str:
 def _load_identifier() -> _Identifier:
     # Not limited with `set_languages`: among all languages that it knows, a language that is not served is recognised.
     load = cast("Callable[..., _Identifier]", LanguageIdentifier.from_model_file)  # pyright: ignore[reportUnknownMemberType]
-    return load(MODEL_FILE, norm_probs=True)
+    try:
+        return load(MODEL_FILE, norm_probs=True)
+    except OSError as error:  # it unpacks its model into a temporary file
+        raise ConfigError(
+            f"the language detector cannot write its temporary file of 68 MB: {error.strerror or error}; set TMPDIR to a "
+            "folder with that much space"
+        ) from None
 
 
 def _load_common_words() -> dict[str, frozenset[str]]:

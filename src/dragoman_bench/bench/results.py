@@ -368,6 +368,10 @@ def to_document(results: Results, *, rows: bool = True) -> dict[str, Any]:
 
 def from_document(document: Any) -> Results:
     """Invert `to_document` with rows. Raises ValueError (pydantic's ValidationError is one)."""
+    if "ratios" in members(document):
+        raise ValueError(
+            "it has the ratios of a comparison: the results are beside it, in versus.NAME.json for each server"
+        )
     schema = members(document).get("schema")
     if schema != SCHEMA:
         raise ValueError(f"schema {schema}, this version reads {SCHEMA}")

@@ -30,6 +30,7 @@ from dragoman_bench.bench.workload import (
     read_workload,
     token_counter,
 )
+from dragoman_bench.cli.options import api_key_option
 
 DEFAULT_PAIRS = "en-ja:3,en-ko:1,zh-en:1"
 DEFAULT_REQUESTS = 100
@@ -43,7 +44,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--target", type=click.Choice(KINDS), default="dragoman", show_default=True, help="Its API.")
 @click.option("--stream", is_flag=True,
               help="Request streamed answers; TTFT and inter-token latency are measured too.")
-@click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Not stored with results.")
+@api_key_option("Not stored with results.")
 @click.option("--model", help="Model name for OpenAI-compatible servers.  [default: the first it lists]")
 @click.option("--workload", default="variable", show_default=True, metavar="uniform|variable|FILE",
               help="Generated texts of one length or of many, or a JSONL file.")

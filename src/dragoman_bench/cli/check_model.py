@@ -16,6 +16,7 @@ from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, obs
 from dragoman_bench.bench.results import describe_machine, git_commit
 from dragoman_bench.bench.tables import Column, markdown, table
 from dragoman_bench.bench.workload import parse_pairs
+from dragoman_bench.cli.options import api_key_option
 from dragoman_bench.cli.subject import describe_model
 from dragoman_bench.eval.check_model import (
     CheckedModel,
@@ -33,7 +34,7 @@ from dragoman_bench.eval.check_model import (
 @click.option("--profile", default="", help="The profile. [default: chosen by the model]")
 @click.option("--directions", metavar="PAIRS",
               help="Such as en-ja,de-en. [default: from and to English, among en, ja, ko and zh]")  # fmt: skip
-@click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Of --url.")
+@api_key_option("Of --url.")
 @click.option("--log", type=click.Path(path_type=Path), default=Path(".dragoman/check-model/serve.log"),
               show_default=True, help="The started server's output.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")

@@ -18,6 +18,7 @@ from dragoman_bench.bench.benchmark import check_url
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
 from dragoman_bench.bench.results import write_text
 from dragoman_bench.bench.tables import markdown
+from dragoman_bench.cli.options import api_key_option
 from dragoman_bench.eval.apis import API_KINDS, ApiKind, ApiOptions, TranslationApi, translation_api
 from dragoman_bench.eval.calibration import ADEQUATE_CHRF, Calibration, run_calibration
 from dragoman_bench.eval.documents import (
@@ -60,7 +61,7 @@ Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, Ev
 @click.option("--compare", nargs=2, type=FILE, metavar="A B", help="Compare two results files by paired bootstrap.")
 @click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server.")
 @click.option("--target", type=click.Choice(API_KINDS), default="dragoman", show_default=True, help="Its API.")
-@click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Not stored with results.")
+@api_key_option("Not stored with results.")
 @click.option("--model", help="Model name, for OpenAI-compatible servers.")
 @click.option("--plain", is_flag=True, help="Send every text as plain text, without naming its format.")
 @click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, help="Texts at a time.")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil
 from pathlib import Path
 from statistics import fmean, median
@@ -163,7 +163,9 @@ def read_loads(results: Results, tokens: Sequence[float]) -> tuple[list[Measured
         failed = sum(count for one in summaries for error, count in one.errors.items() if error != "unfinished")
         if len(latencies) < len(summaries) or failed > FAILED_SHARE * sum(one.requests for one in summaries):
             break
-        latencies_s = {p: factors[p] * median(getattr(one, f"p{p}_s") for one in latencies) for p in PERCENTS}
+        corrected = [factors[p] * median(getattr(one, f"p{p}_s") for one in latencies) for p in PERCENTS]
+        # Each percentile has its own correction: a lower one may come out above a higher one, which is then at least that.
+        latencies_s: dict[int, float] = dict(zip(PERCENTS, accumulate(corrected, max), strict=True))
         tokens_s = fmean(measured) * median(one.rps for one in summaries)
         if tokens_s > (rising[-1].tokens_s if rising else 0.0):
             rising.append(MeasuredLoad(point.load.clients or 1, tokens_s, latencies_s))
@@ -241,7 +243,8 @@ def _lines(plan: CapacityPlan) -> Iterator[str]:
             count = now.replicas * plan.gpus_per_replica
             gpus = f"{now.replicas} replica{'s' * (now.replicas > 1)}, {count} GPU{'s' * (count > 1)}"
             too_few = ", too few" if now.margin < -_TINY else ""
-            yield f"{name}: {gpus}, margin {percent(now.margin)}{too_few}, latency {latencies}"
+            room = f"margin {percent(now.margin)}" if now.margin <= 1 else f"{number(now.margin + 1)} times the peak"
+            yield f"{name}: {gpus}, {room}{too_few}, latency {latencies}"
     if plan.planned is not None:
         yield f"to hold the SLO at the peak without one of them: {plan.replicas_for_one_failure} replicas"
     if plan.cost_per_hour is not None:
