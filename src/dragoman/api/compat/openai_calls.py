@@ -12,12 +12,12 @@ from pydantic import BaseModel, Field
 from dragoman.api.compat import chat
 from dragoman.api.compat.chat_shapes import fields_of
 from dragoman.api.errors import Fault, foreign_format
-from dragoman.api.input import call_of, check_texts
+from dragoman.api.input import call_of, check_texts, worked
 from dragoman.api.schemas import Items
-from dragoman.errors import DragomanError, InvalidRequest, UnknownPrompt
+from dragoman.errors import DragomanError, InvalidRequest, TooManyValues, UnknownPrompt
 from dragoman.service.planner import UNDETERMINED
 from dragoman.service.service import TranslationService
-from dragoman.types import Account, Chat, Role, TextDelta, TextDone, Translation, TranslationRequest, Usage
+from dragoman.types import Account, Chat, Role, TextDelta, TextDone, TextFormat, Translation, TranslationRequest, Usage
 
 TARGET_HEADER = "X-Target-Language"
 PASSED_HEADER = "X-Prompt-Passed"
@@ -123,11 +123,16 @@ class AnswerForm:
 
 
 _ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+MAX_MESSAGES = 2_000
+"""Of one chat: whether any of them is an instruction is looked at in each."""
 _TEXT_PARTS = ("text", "input_text", "output_text")
 
 
 def read_messages(messages: Sequence[ChatMessage], name: str = "messages") -> list[tuple[Role, str]]:
-    """Roles and texts. Raises `InvalidRequest` for a role or a content that is not served, in the field `name`."""
+    """Roles and texts. Raises `InvalidRequest` for a role or a content that is not served, in the field `name`, and
+    `TooManyValues` for over `MAX_MESSAGES`."""
+    if len(messages) > MAX_MESSAGES:
+        raise TooManyValues(f"{name}: {len(messages)} messages; this server accepts {MAX_MESSAGES}", param=name)
     found: list[tuple[Role, str]] = []
     for index, message in enumerate(messages):
         role = _ROLES.get(message.role)
@@ -155,6 +160,16 @@ def _named_target(model: str | None, http: Request, service: TranslationService)
     if (tag := chat.tag_of(suffix)) is None:
         raise InvalidRequest(f"model: {suffix[:40]!r} is not a known language", param="model")
     return tag
+
+
+def _read_task(
+    messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int, form: AnswerForm
+) -> tuple[chat.Task, TextFormat]:
+    """What the messages ask for in this form, and the texts' format. Raises what `chat.parse` and `Task.as_json` raise."""
+    task = chat.parse(messages, target, max_texts)
+    if form.is_json:
+        task = task.as_json(form.schema)
+    return task, task.format
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +209,8 @@ class Asked:
         `call_of` raise."""
         named = _named_target(model, http, service)
         try:
-            task = chat.parse(messages, named, service.settings.server.max_texts)
+            size, most = len(await http.body()), service.settings.server.max_texts
+            task, format_ = await worked(size, _read_task, messages, named, most, form)
         except UnknownPrompt as error:
             if service.settings.openai.unknown_prompts == "refuse":
                 raise
@@ -205,15 +221,13 @@ class Asked:
             passed = Chat(tuple(messages), max_tokens if is_limited else None)
             request = TranslationRequest(texts, UNDETERMINED, chat=passed)
             return cls(chat.Task(texts, UNDETERMINED), call_of(http, account, "openai", request), form)
-        if form.is_json:
-            task = task.as_json(form.schema)
         given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
         texts = await check_texts(service, given, "messages", allow_empty=task.reply is not None)
         request = TranslationRequest(
             texts,
             task.target,
             task.source,
-            format=task.format,
+            format=format_,
             context=task.context,
             keep=task.keep,
             glossary=task.glossary,
