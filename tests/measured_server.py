@@ -76,13 +76,14 @@ class Stored:
 class Figures:
     """What one request took. `cpu_s` is the server's and its workers', `hold_s` the event loop's, `read_s` another key's."""
 
-    size: int  # of the body, or of the answer to a request without one
+    size: int  # of the body; of a request without one, that of the answer, and a megabyte at least
     status: int
     cpu_s: float
     hold_s: float
     read_s: float
 
-    def faults(self, *, with_times: bool = True) -> list[str]:
+    @property
+    def faults(self) -> list[str]:
         """What is over its limit."""
         most_s = max(LEAST_CPU_S, MAX_CPU_S_A_MB * self.size / MB)
         found = [f"{self.cpu_s:.2f} s of CPU, at most {most_s:.2f}"] if self.cpu_s > most_s else []
@@ -104,7 +105,7 @@ class Case:
     @property
     def faults(self) -> list[str]:
         """What is over its limit, and growth that is more than in proportion."""
-        found = [fault for one in self.figures for fault in one.faults()]
+        found = [fault for one in self.figures for fault in one.faults]
         for small, large in pairwise(self.figures):
             most_s = MAX_GROWTH / 4 * large.size / max(small.size, 1) * small.cpu_s
             if small.cpu_s > GROWTH_FROM_S and large.cpu_s > most_s:
@@ -168,7 +169,7 @@ class MeasuredServer:
         finally:
             connection.close()
         cpu_s = _cpu_s(process) - before_s
-        size = len(content) if body is None else len(body)
+        size = max(len(content), MB) if body is None else len(body)
         return Figures(size, status, round(cpu_s, 3), round(self.hold.longest_s, 3), round(self._longest_read_s(), 3))
 
     def measure(self, row: Row, shape: Shape | None, sizes: Sequence[int], grow_from_s: float = 0.0) -> Case:
