@@ -14,7 +14,7 @@ from dragoman.api.compat.chat_shapes import fields_of
 from dragoman.api.errors import Fault, foreign_format
 from dragoman.api.input import call_of, check_texts, worked
 from dragoman.api.schemas import Items
-from dragoman.errors import DragomanError, InvalidRequest, TooManyValues, UnknownPrompt
+from dragoman.errors import DragomanError, InvalidRequest, UnknownPrompt
 from dragoman.service.planner import UNDETERMINED
 from dragoman.service.service import TranslationService
 from dragoman.types import Account, Chat, Role, TextDelta, TextDone, TextFormat, Translation, TranslationRequest, Usage
@@ -57,6 +57,12 @@ ERROR_FORMAT = foreign_format(_STATUSES, error_body)
 # ---- requests
 
 
+MAX_MESSAGES = 2_000
+"""Of one chat: in each it is looked whether it is an instruction."""
+MAX_PARTS, MAX_TOOLS = 10_000, 1_000
+"""Of one message, and of one request."""
+
+
 class ChatContentPart(BaseModel):
     """A part of a message's content; only text is understood."""
 
@@ -64,11 +70,14 @@ class ChatContentPart(BaseModel):
     text: str = ""
 
 
+Parts = Annotated[Items[ChatContentPart], Field(max_length=MAX_PARTS)]
+
+
 class ChatMessage(BaseModel):
     """A message of the chat."""
 
     role: str
-    content: str | Items[ChatContentPart] | None = None
+    content: str | Parts | None = None
 
 
 MaxTokens = Annotated[
@@ -123,16 +132,11 @@ class AnswerForm:
 
 
 _ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-MAX_MESSAGES = 2_000
-"""Of one chat: whether any of them is an instruction is looked at in each."""
 _TEXT_PARTS = ("text", "input_text", "output_text")
 
 
 def read_messages(messages: Sequence[ChatMessage], name: str = "messages") -> list[tuple[Role, str]]:
-    """Roles and texts. Raises `InvalidRequest` for a role or a content that is not served, in the field `name`, and
-    `TooManyValues` for over `MAX_MESSAGES`."""
-    if len(messages) > MAX_MESSAGES:
-        raise TooManyValues(f"{name}: {len(messages)} messages; this server accepts {MAX_MESSAGES}", param=name)
+    """Roles and texts. Raises `InvalidRequest` for a role or a content that is not served, in the field `name`."""
     found: list[tuple[Role, str]] = []
     for index, message in enumerate(messages):
         role = _ROLES.get(message.role)
