@@ -20,6 +20,22 @@ MB = 1_000_000
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What a request may cost: CPU time for each megabyte, CPU time for which the event loop is held, another key's read."""
+
+    cpu_s_a_mb: float = 1.0
+    hold_s: float = 0.2
+    read_s: float = 0.5
+
+
+USUAL = Limits()
+STORING = Limits(cpu_s_a_mb=8.0, read_s=4.0)
+"""Tens of thousands of entries to a megabyte, each a row of the database with an index."""
+SEARCHING = Limits(cpu_s_a_mb=2.0, read_s=2.0)
+"""A search reads all entries of a memory."""
+
+
+@dataclass(frozen=True)
 class Row:
     """A route, a URL of it, and what it is sent. `url` may name what `Stored` has: `{document}`."""
 
@@ -28,10 +44,14 @@ class Row:
     url: str
     body: Route | None = None
     kinds: tuple[str, ...] = ()  # of bodies besides those of `body`
+    limits: Limits = USUAL
 
 
 def _read(route: str, *urls: str, method: str = "GET") -> list[Row]:
-    return [Row(method, route, url) for url in urls or (route,)]
+    def limits(url: str) -> Limits:
+        return SEARCHING if "find=" in url or "filter_text=" in url else USUAL
+
+    return [Row(method, route, url, limits=limits(url)) for url in urls or (route,)]
 
 
 _FIND = "find=" + "a" * 999 + "b"
@@ -116,7 +136,7 @@ _OTHER_BODIES = (
     Row("POST", "/v2/document", "/v2/document", kinds=("files",)),
     Row("POST", "/v2/document/{document_id}", "/v2/document/{document}", kinds=("json",)),
     Row("POST", "/v2/document/{document_id}/result", "/v2/document/{document}/result", kinds=("json",)),
-    Row("POST", "/v1/memories/import", "/v1/memories/import?name=imported", kinds=("tmx",)),
+    Row("POST", "/v1/memories/import", "/v1/memories/import?name=imported", kinds=("tmx",), limits=STORING),
     Row("PUT", "/v3/translation_memories/upload", "/v3/translation_memories/upload?token=x", kinds=("tmx",)),
     Row("POST", f"{_DEEPL_MEMORY}/export", "/v3/translation_memories/{memory}/export", kinds=("json",)),
     Row("POST", "/mcp", "/mcp", kinds=("mcp",)),
@@ -145,8 +165,17 @@ _KINDS = {
     "/translate_file": ("files",),
     "/v1/memories/{memory}/entries": ("entries",),
 }
+
+
+def _limits(route: str) -> Limits:
+    return STORING if "glossaries" in route or route.endswith("/entries") else USUAL
+
+
 BODIES = (
-    *(Row(one.method, path_of(one), one.path, one, _KINDS.get(path_of(one), ())) for one in ROUTES),
+    *(
+        Row(one.method, path_of(one), one.path, one, _KINDS.get(path_of(one), ()), _limits(path_of(one)))
+        for one in ROUTES
+    ),
     *_OTHER_BODIES,
 )
 """Routes that are sent bodies. Those that read none are sent some nevertheless."""
@@ -198,6 +227,10 @@ TEXTS: Mapping[str, str] = {
 """What one huge string repeats."""
 
 
+_READING_TEXTS = ("/v1/translate", "/v1/chat/completions", "/v1/completions", "/v2/translate", "/translate")
+"""Routes that do more with a text than to pass it on, or that stand for all that do not."""
+
+
 def _texts(route: Route) -> Iterator[Shape]:
     """Strings of at most a million characters, and long lists, in the field of the text, beside other fields."""
 
@@ -208,7 +241,7 @@ def _texts(route: Route) -> Iterator[Shape]:
             value = [value[at : at + MB] for at in range(0, len(value), MB)]
         return json.dumps({**route.rest, route.text: value}, ensure_ascii=False).encode()
 
-    for name, text in TEXTS.items():
+    for name, text in TEXTS.items() if path_of(route) in _READING_TEXTS else [("line breaks", "\n"), ("quotes", '"\\')]:
         yield Shape(f"one string: {name}", lambda size, text=text: of(_repeated(text, size)))
     yield Shape("many strings", lambda size: of(_list("a", size)))
     yield Shape("strings at the limit", lambda size: of(["x" * min(size, MB)] * max(size // MB, 1)))
