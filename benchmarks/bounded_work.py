@@ -4,7 +4,7 @@
 
 Every route of the app (`tests/bounded_work.py`) is sent bodies of every shape in three sizes, and asked for all that an account with
 a full storage has, by a server over the fake pipeline; `tests/measured_server.py` says what is measured and how. `--only` names
-rows by a part of their method and path. The exit code is 1 where something is over a limit. The last line of stdout is JSON.
+rows by a part of their method and path. Ctrl-C ends it and keeps what was measured. The exit code is 1 where something is over a limit. The last line of stdout is JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,20 +44,22 @@ def _cases(server: MeasuredServer, only: str, sizes: Sequence[int]) -> Iterator[
 
 
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
+    cases: list[Case] = []
+    with tempfile.TemporaryDirectory() as folder, suppress(asyncio.CancelledError):  # Ctrl-C: what was measured is kept
         async with measured_server(Path(folder)) as server:
-            cases: list[Case] = []
             for case in _cases(server, options.only, options.sizes):
                 cases.append(case)
                 if case.faults or options.verbose:
                     worst = max(case.figures, key=lambda one: one.cpu_s)
                     figures = f"{worst.cpu_s:.2f} s, held {worst.hold_s:.2f} s, read {worst.read_s:.2f} s"
                     print(f"{case.method} {case.url} {case.shape}: {figures} {'; '.join(case.faults)}", flush=True)
+                await asyncio.sleep(0)
     return {
         "command": "python -m benchmarks.bounded_work",
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": asdict(describe_machine()),
         "git_commit": git_commit(),
+        "sizes": options.sizes,
         "limits": asdict(USUAL) | {"growth": MAX_GROWTH},
         "cases": [_listed(one) for one in cases],
     }
@@ -76,7 +79,7 @@ _PAGE = """# Bounded work
 
 What one request may cost the server, whatever it is sent, and what it did cost. Every route is sent bodies of every shape (deep, wide,
 repeated keys, many small items, one huge string, schemas that refer to themselves, many tools, huge numbers, YAML with aliases, TMX,
-TSV, forms of many parts), of {sizes} bytes, and asked for all that an account with a full storage has:
+TSV, forms of many parts), of {measured} bytes, and asked for all that an account with a full storage has:
 199,900 entries of translation memories, 36 MB of them in long texts, a glossary of 100,000 terms, 500 documents.
 
     python -m benchmarks.bounded_work --out results/bounded-work.json --page docs/bounded-work.md
@@ -93,7 +96,7 @@ before a translation: translating is bounded by quotas and admission, and gives 
 
 All of these are CPU times, since other work of the machine makes wall times longer: the loop's hold is what the process used of the CPU
 between two of the loop's turns (`tests/watched_server.py`), and of a read of another key only what the server worked meanwhile counts.
-{count} cases, {over} over a limit. Measured {created_at} on {machine}.
+{count} cases of {rows} of the {of} routes, {over} over a limit. Measured {created_at} on {machine}.
 
 What stores or searches tens of thousands of entries in one request has limits of its own:
 
@@ -125,11 +128,13 @@ def page(results: dict[str, Any]) -> str:
     ]
     return _PAGE.format(
         **results["limits"],
-        sizes=", ".join(f"{size:,}" for size in SIZES),
         most_cpu_s_a_mb=max(one.cpu_s / max(one.size / MB, LEAST_CPU_S) for one in usual),
         most_hold_s=max(one.hold_s for one in figures),
         most_read_s=max(one.read_s for one in usual),
         others=_others(cases),
+        rows=len({(one["method"], one["route"]) for one in cases}),
+        of=len({(row.method, row.route) for row in ROWS}),
+        measured=", ".join(f"{size:,}" for size in results["sizes"]),
         count=f"{len(cases):,}",
         over=len(over),
         created_at=results["created_at"],
