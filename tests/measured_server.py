@@ -285,6 +285,8 @@ async def measured_server(folder: Path) -> AsyncIterator[MeasuredServer]:
         arguments = (urlsplit(process.url).netloc, "/v1/documents", other, process.process.pid, theirs)
         reader = multiprocessing.get_context("spawn").Process(target=_reader, args=arguments, daemon=True)
         reader.start()
-        yield MeasuredServer(process, key, Stored(ids), Hold(hold), ours)
-        ours.send("stop")
-        reader.join(TIMEOUT_S)
+        try:
+            yield MeasuredServer(process, key, Stored(ids), Hold(hold), ours)
+        finally:
+            ours.send("stop")
+            reader.join(TIMEOUT_S)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
+from benchmarks.bounded_work import page
 from fastapi.routing import APIRoute
 from starlette.routing import Mount, Route
 
 from dragoman.api.app import create_app
 from tests.bounded_work import BODIES, READS, ROWS, shapes
+from tests.processes import ROOT
 from tests.serving import fake_service
-
-TYPES = {"json", "form", "multipart"}
 
 
 def routes() -> Iterator[tuple[str, str]]:
@@ -39,3 +40,8 @@ def test_every_row_that_takes_a_body_is_sent_several_shapes() -> None:
         for shape in made:
             body = shape.body(20_000)
             assert 0 < len(body) < 60_000, (row.route, shape.name, len(body))
+
+
+def test_the_page_is_current() -> None:
+    results = json.loads((ROOT / "results/bounded-work.json").read_text())
+    assert page(results) == (ROOT / "docs/bounded-work.md").read_text()
