@@ -71,6 +71,13 @@ ROUTES = (
 """Every route that reads a body; `tests/api/test_bodies.py` compares them with the app's."""
 
 
+def path_of(route: Route) -> str:
+    """As the app declares it."""
+    path = route.path.partition("?")[0].replace("/x/", "/{glossary}/").replace("/memories/m", "/memories/{memory}")
+    path = path.replace("/0123456789ABCDEF0123456789ABCDEF/segments/0", "/{id}/segments/{n}")
+    return path.replace("11111111-1111-1111-1111-111111111111", "{glossary_id}")
+
+
 def _with(route: Route, name: str, value: str) -> bytes:
     rest = "".join(f",{json.dumps(key)}:{json.dumps(one)}" for key, one in route.rest.items() if key != name)
     return f'{{"{name}":{value}{rest}}}'.encode()
@@ -115,14 +122,20 @@ MULTIPART_SHAPES: dict[str, Callable[[Route, int], bytes]] = {
 }
 
 
+def shapes_of(route: Route) -> Iterator[tuple[str, str, Callable[[Route, int], bytes]]]:
+    """Name, content type and maker of each shape that a route can be sent."""
+    kinds = [("", JSON, JSON_SHAPES)]
+    if route.forms:
+        kinds += [("form: ", FORM, FORM_SHAPES), ("multipart: ", MULTIPART, MULTIPART_SHAPES)]
+    for label, kind, shapes in kinds:
+        for name, shape in shapes.items():
+            yield label + name, kind, shape
+
+
 def bodies(route: Route, size: int) -> Iterator[tuple[str, str, bytes]]:
     """Name, content type and bytes of each shape that a route can be sent."""
-    for name, shape in JSON_SHAPES.items():
-        yield name, JSON, shape(route, size)
-    if route.forms:
-        for kind, label, shapes in ((FORM, "form", FORM_SHAPES), (MULTIPART, "multipart", MULTIPART_SHAPES)):
-            for name, shape in shapes.items():
-                yield f"{label}: {name}", kind, shape(route, size)
+    for name, kind, shape in shapes_of(route):
+        yield name, kind, shape(route, size)
 
 
 # ---- a server process

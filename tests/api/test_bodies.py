@@ -23,7 +23,7 @@ from dragoman.api.forms import parse_form
 from dragoman.api.input import MAX_KEYLESS_BODIES, KeyFirstRoute, parse_json
 from dragoman.errors import DragomanError, InvalidJson, InvalidRequest, TooManyValues, UntranslatableText
 from dragoman.types import Account
-from tests.hostile import FORM, ROUTES, Route
+from tests.hostile import FORM, ROUTES, Route, path_of
 from tests.hostile import bodies as hostile_bodies
 from tests.serving import fake_service, keyed_service, served
 from tests.waiting import HANG_S
@@ -119,13 +119,6 @@ async def test_every_malformed_body_has_a_short_answer(client: httpx.AsyncClient
 NUMBERS = ("1e999", "-1e999", "NaN", "Infinity", "-Infinity", "9" * 5000, "-1", "0.5", "1e-999")
 STRINGS = ('"\\ud800"', '"\\udfff x"', '"\\u0000"', '""', f'"{" " * 5000}"', f'"{"9" * 5000}"')
 OTHERS = ("null", "true", "[]", "{}", "[[]]", '{"\\ud800":1}', "[1e999]", '["\\ud800"]')
-
-
-def path_of(route: Route) -> str:
-    """As the app declares it."""
-    path = route.path.partition("?")[0].replace("/x/", "/{glossary}/").replace("/memories/m", "/memories/{memory}")
-    path = path.replace("/0123456789ABCDEF0123456789ABCDEF/segments/0", "/{id}/segments/{n}")
-    return path.replace("11111111-1111-1111-1111-111111111111", "{glossary_id}")
 
 
 def fields_of(schema: dict[str, Any], schemas: dict[str, dict[str, Any]]) -> set[str]:

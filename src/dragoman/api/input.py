@@ -143,9 +143,14 @@ _PARSER = ThreadPoolExecutor(1, "bodies")
 
 async def parsed(parse: Callable[..., T], body: bytes, *arguments: object) -> T:
     """What `parse` makes of a body. Raises what it raises."""
-    if len(body) <= SMALL_BYTES:
-        return parse(body, *arguments)
-    return await asyncio.get_running_loop().run_in_executor(_PARSER, parse, body, *arguments)
+    return await worked(len(body), parse, body, *arguments)
+
+
+async def worked(size: int, work: Callable[..., T], *arguments: object) -> T:
+    """What `work`, in proportion to a body of `size` bytes, returns; it runs where it does not hold up the event loop."""
+    if size <= SMALL_BYTES:
+        return work(*arguments)
+    return await asyncio.get_running_loop().run_in_executor(_PARSER, work, *arguments)
 
 
 def parse_json(body: bytes, most: int) -> Any:

@@ -292,3 +292,31 @@ def test_no_message_takes_long(text: str) -> None:
 
 def _translation(text: str) -> Translation:
     return Translation(text, "en", False, "stop")
+
+
+def test_separators_are_found_wherever_a_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some lines are searched at a time."""
+    message = "\n%%\none\n%%\n\n%%two\n %% \r\nthree\n%%"
+    whole = task(message, target="ja")
+    assert whole.texts == ("\n%%\none", "%%two", "three\n%%")
+    for characters in range(1, 20):
+        monkeypatch.setattr(chat, "_SEARCHED", characters)
+        assert task(message, target="ja") == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "is_html"),
+    [
+        ("<p>a</p>", True),
+        ("<TD>a</TD >", True),
+        ("<td>a</TD>", False),  # no such beginning
+        ("<td>a</td\n>", True),
+        ("<h1>a</h1>", True),
+        ("<b>a</b>", False),
+        ("</b>" * 10 + "<li>a</li>", True),
+        ("</" * 100, False),
+        ("a < b </p", False),
+    ],
+)
+def test_a_text_with_elements_that_separate_sentences_is_html(text: str, is_html: bool) -> None:
+    assert (task(text, target="ja").format == "html") == is_html

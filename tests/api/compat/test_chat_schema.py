@@ -144,8 +144,9 @@ def test_equal_numbers_of_an_enumeration_are_equal_and_true_is_no_number() -> No
 
 # ---- work in proportion to what is sent
 
-MAX_PARSES = 100
-"""How many times as much CPU time as parsing the schema and the message an answer may take; up to 22 were measured."""
+MAX_PARSES, TRIES = 200, 3
+"""How many times as much CPU time as parsing the schema and the message an answer may take, in the best of some tries. Up to 22
+were measured; of a schema that was read again for each value it was thousands."""
 NAMES = [f"p{number:05d}" for number in range(30_000)]
 EQUAL_HASHES = [number * sys.hash_info.modulus for number in range(1, 10_001)]
 NULL = {"type": "null"}
@@ -153,15 +154,17 @@ NULL = {"type": "null"}
 
 def work(schema: dict[str, Any], message: Any) -> tuple[float, DragomanError | None]:
     """CPU time of an answer, in times that parsing takes, and the error that it ended with."""
-    text, whole, failure = json.dumps(message), json.dumps([schema, message]), None
-    began_s = thread_time()
-    schema, _ = json.loads(whole)
-    parsed_s = thread_time()
-    try:
-        outline(schema, [text])
-    except DragomanError as error:
-        failure = error
-    return (thread_time() - parsed_s) / (parsed_s - began_s), failure
+    text, whole, times, failure = json.dumps(message), json.dumps([schema, message]), list[float](), None
+    while len(times) < TRIES and not any(one < MAX_PARSES for one in times):
+        began_s = thread_time()
+        schema, _ = json.loads(whole)
+        parsed_s = thread_time()
+        try:
+            outline(schema, [text])
+        except DragomanError as error:
+            failure = error
+        times.append((thread_time() - parsed_s) / (parsed_s - began_s))
+    return min(times), failure
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
+from dragoman.api.compat import chat
 from dragoman.api.compat.openai import ERROR_FORMATS
 from dragoman.api.errors import Fault
 from dragoman.errors import (
@@ -240,6 +242,38 @@ async def test_an_answer_in_json_by_a_schema(client: AsyncOpenAI) -> None:
     assert answer.choices[0].message.parsed == expected
     response = await client.responses.parse(model="dragoman/ja", input=text, text_format=Lines)
     assert response.output_parsed == expected
+
+
+async def test_messages_parts_and_tools_have_a_number(http: httpx.AsyncClient) -> None:
+    """Refused without looking at what is in them."""
+    parts = [{"type": "text", "text": "a"}] * 10_001
+    for path, body in (
+        ("chat/completions", {"messages": [user(TEXT)] * 2_001}),
+        ("chat/completions", {"messages": [{"role": "user", "content": parts}]}),
+        ("chat/completions", {"messages": [user(TEXT)], "tools": [TOOL] * 1_001}),
+        ("responses", {"input": [user(TEXT)] * 2_001}),
+        ("responses", {"input": [{"role": "user", "content": parts}]}),
+        ("responses", {"input": TEXT, "tools": [{"type": "function", "name": "a"}] * 1_001}),
+    ):
+        answer = await http.post(f"/v1/{path}", json={"model": "dragoman/ja", **body})
+        assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
+        assert len(answer.content) < 500
+
+
+async def test_a_large_chat_is_read_in_another_thread(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    parse = chat.parse
+
+    def noting(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return parse(*arguments)
+
+    monkeypatch.setattr(chat, "parse", noting)
+    for text in (TEXT, "x" * 100_000):
+        await http.post("/v1/chat/completions", json={"model": "dragoman/ja", "messages": [user(text)]})
+    small, large = threads
+    assert small == threading.get_ident()
+    assert large != small
 
 
 async def test_completions(client: AsyncOpenAI) -> None:

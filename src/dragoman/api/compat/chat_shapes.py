@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
+from itertools import islice
 from textwrap import dedent
 from typing import Any, cast
 
@@ -90,9 +91,9 @@ class Shape:
     def read(self, message: str, variables: Mapping[str, str], most: int) -> Batch | None:
         """The texts of a message; None where it is not of this form. Raises `TooManyTexts` for over `most`, and
         `InvalidRequest` for a batch with an item or a glossary that cannot be read."""
-        batch = self._read_items(message, variables) if self.item is not None else self._read_json(message)
+        batch = self._read_items(message, variables, most) if self.item is not None else self._read_json(message)
         if batch is not None and len(batch.texts) > most:
-            raise TooManyTexts(f"over {most} texts in one call", param="messages")
+            raise _too_many(most)
         return batch
 
     def write(self, index: int, id: object, text: str, translation: Translation, variables: Mapping[str, str]) -> str:
@@ -102,13 +103,15 @@ class Shape:
 
     # ---- between markers
 
-    def _read_items(self, message: str, variables: Mapping[str, str]) -> Batch | None:
+    def _read_items(self, message: str, variables: Mapping[str, str], most: int) -> Batch | None:
         before, after = (_fill(part, variables, keep=("id",)) for part in (self.item or "").split("{text}"))
         if not before and not after:
             return Batch((message,), (0,))
-        heads = list(_marker(before).finditer(message))
+        heads = list(islice(_marker(before).finditer(message), most + 1))
         if not heads or message[: heads[0].start()].strip():
             return None
+        if len(heads) > most:
+            raise _too_many(most)
         texts, ids = list[str](), list[object]()
         for head, end in zip(heads, [*(one.start() for one in heads[1:]), len(message)], strict=True):
             text, id = message[head.end() : end].rstrip(), head.groupdict().get("id", len(ids))
@@ -169,6 +172,10 @@ class Shape:
                 raise InvalidRequest(message, param="messages")
             pairs.append((id, text))
         return pairs
+
+
+def _too_many(most: int) -> TooManyTexts:
+    return TooManyTexts(f"over {most} texts in one call", param="messages")
 
 
 def fields_of(value: object) -> dict[str, Any]:

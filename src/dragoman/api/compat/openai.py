@@ -21,6 +21,8 @@ from dragoman.api import native, openapi, schemas
 from dragoman.api.answers import EventStream, JsonResponse, json_bytes, while_connected
 from dragoman.api.compat.openai_calls import (
     ERROR_FORMAT,
+    MAX_MESSAGES,
+    MAX_TOOLS,
     AnswerForm,
     Asked,
     ChatErrorAnswer,
@@ -90,14 +92,14 @@ class ChatBody(BaseModel):
     model: Annotated[
         str | None, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")
     ] = None
-    messages: Items[ChatMessage]
+    messages: Annotated[Items[ChatMessage], Field(max_length=MAX_MESSAGES)]
     stream: bool | None = None
     stream_options: ChatStreamOptions | None = None
     consecutive: Annotated[
         bool, Field(description="This server's own: the texts of a message with several follow each other.")
     ] = False
     n: int | None = None
-    tools: Items[ChatTool] | None = None
+    tools: Annotated[Items[ChatTool], Field(max_length=MAX_TOOLS)] | None = None
     tool_choice: str | dict[str, Any] | None = None
     functions: list[Any] | None = None
     response_format: dict[str, Any] | None = None

@@ -12,12 +12,12 @@ from pydantic import BaseModel, Field
 from dragoman.api.compat import chat
 from dragoman.api.compat.chat_shapes import fields_of
 from dragoman.api.errors import Fault, foreign_format
-from dragoman.api.input import call_of, check_texts
+from dragoman.api.input import call_of, check_texts, worked
 from dragoman.api.schemas import Items
 from dragoman.errors import DragomanError, InvalidRequest, UnknownPrompt
 from dragoman.service.planner import UNDETERMINED
 from dragoman.service.service import TranslationService
-from dragoman.types import Account, Chat, Role, TextDelta, TextDone, Translation, TranslationRequest, Usage
+from dragoman.types import Account, Chat, Role, TextDelta, TextDone, TextFormat, Translation, TranslationRequest, Usage
 
 TARGET_HEADER = "X-Target-Language"
 PASSED_HEADER = "X-Prompt-Passed"
@@ -57,6 +57,12 @@ ERROR_FORMAT = foreign_format(_STATUSES, error_body)
 # ---- requests
 
 
+MAX_MESSAGES = 2_000
+"""Of one chat: in each it is looked whether it is an instruction."""
+MAX_PARTS, MAX_TOOLS = 10_000, 1_000
+"""Of one message, and of one request."""
+
+
 class ChatContentPart(BaseModel):
     """A part of a message's content; only text is understood."""
 
@@ -64,11 +70,14 @@ class ChatContentPart(BaseModel):
     text: str = ""
 
 
+Parts = Annotated[Items[ChatContentPart], Field(max_length=MAX_PARTS)]
+
+
 class ChatMessage(BaseModel):
     """A message of the chat."""
 
     role: str
-    content: str | Items[ChatContentPart] | None = None
+    content: str | Parts | None = None
 
 
 MaxTokens = Annotated[
@@ -157,6 +166,16 @@ def _named_target(model: str | None, http: Request, service: TranslationService)
     return tag
 
 
+def _read_task(
+    messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int, form: AnswerForm
+) -> tuple[chat.Task, TextFormat]:
+    """What the messages ask for in this form, and the texts' format. Raises what `chat.parse` and `Task.as_json` raise."""
+    task = chat.parse(messages, target, max_texts)
+    if form.is_json:
+        task = task.as_json(form.schema)
+    return task, task.format
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a call asks for."""
@@ -194,7 +213,8 @@ class Asked:
         `call_of` raise."""
         named = _named_target(model, http, service)
         try:
-            task = chat.parse(messages, named, service.settings.server.max_texts)
+            size, most = len(await http.body()), service.settings.server.max_texts
+            task, format_ = await worked(size, _read_task, messages, named, most, form)
         except UnknownPrompt as error:
             if service.settings.openai.unknown_prompts == "refuse":
                 raise
@@ -205,15 +225,13 @@ class Asked:
             passed = Chat(tuple(messages), max_tokens if is_limited else None)
             request = TranslationRequest(texts, UNDETERMINED, chat=passed)
             return cls(chat.Task(texts, UNDETERMINED), call_of(http, account, "openai", request), form)
-        if form.is_json:
-            task = task.as_json(form.schema)
         given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
         texts = await check_texts(service, given, "messages", allow_empty=task.reply is not None)
         request = TranslationRequest(
             texts,
             task.target,
             task.source,
-            format=task.format,
+            format=format_,
             context=task.context,
             keep=task.keep,
             glossary=task.glossary,

@@ -16,13 +16,15 @@ from dragoman.api import openapi
 from dragoman.api.answers import EventStream, JsonResponse, json_bytes, while_connected
 from dragoman.api.compat.openai_calls import (
     ERROR_FORMAT,
+    MAX_MESSAGES,
+    MAX_TOOLS,
     AnswerForm,
     Asked,
-    ChatContentPart,
     ChatErrorAnswer,
     ChatMessage,
     Contents,
     MaxTokens,
+    Parts,
     Tokens,
     error_body,
     is_incomplete,
@@ -44,7 +46,7 @@ class ResponseItem(BaseModel):
 
     type: str = "message"
     role: str = "user"
-    content: str | Items[ChatContentPart] | None = None
+    content: str | Parts | None = None
 
 
 class ResponseText(BaseModel):
@@ -71,11 +73,11 @@ class ResponseBody(BaseModel):
     model: Annotated[
         str | None, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")
     ] = None
-    input: str | Items[ResponseItem]
+    input: str | Annotated[Items[ResponseItem], Field(max_length=MAX_MESSAGES)]
     instructions: str | None = None
     stream: bool | None = None
     text: ResponseText | None = None
-    tools: Items[ResponseTool] | None = None
+    tools: Annotated[Items[ResponseTool], Field(max_length=MAX_TOOLS)] | None = None
     tool_choice: str | dict[str, Any] | None = None
     previous_response_id: str | None = None
     conversation: Any = None

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import binascii
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -112,12 +112,19 @@ def instructions(service: TranslationService) -> str:
 
 def _parsed(model: type[Arguments], given: Mapping[str, Any]) -> Arguments:
     """Raises `InvalidRequest` for the first argument that is not as the schema has it."""
+    _check_names(given, model.model_fields)
     try:
         return model.model_validate({name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         fault = fault_of_field(first["type"], first["loc"], first["msg"])
         raise InvalidRequest(fault.message, param=fault.param) from None
+
+
+def _check_names(given: Iterable[str], known: Collection[str]) -> None:
+    """Before all else is looked at: an error for each name would be made otherwise."""
+    if unknown := next((name for name in given if name not in known), None):
+        raise InvalidRequest(f"unknown field {unknown[:200]}", param=unknown[:200])
 
 
 def _input_schema(model: type[BaseModel], *names: str) -> dict[str, Any]:
@@ -179,8 +186,7 @@ def _check_size(texts: Sequence[str]) -> None:
 
 
 async def _translate(call: Call, arguments: Mapping[str, Any]) -> Answer:
-    if unknown := next((name for name in arguments if name not in _TRANSLATE_ARGUMENTS), None):
-        raise InvalidRequest(f"unknown field {unknown[:200]}", param=unknown[:200])
+    _check_names(arguments, _TRANSLATE_ARGUMENTS)
     body = _parsed(schemas.TranslateBody, arguments)
     request = await native.request_of(call.http, body, call.service, call.account, "mcp")
     _check_size(request.texts)
