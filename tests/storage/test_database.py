@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing, contextmanager
+from contextvars import Context
 from pathlib import Path
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
 from sqlalchemy import Connection, MetaData, text
 
 from dragoman.errors import ConfigError, StorageUnavailable
+from dragoman.storage import database as module
+from dragoman.storage import documents as _documents  # noqa: F401 (its table)
 from dragoman.storage import keys, usage
+from dragoman.storage import memories as _memories  # noqa: F401
 from dragoman.storage.database import METADATA, Database
 from dragoman.storage.glossaries import Glossaries
+from dragoman.storage.threads import caller
+
+T = TypeVar("T")
 
 
 async def test_what_was_stored_is_there_after_a_restart(url: str) -> None:
@@ -43,7 +54,7 @@ async def test_migrations_make_the_tables_that_the_code_uses(database: Database)
 
     made = columns(await database.read(reflected))
     wanted = columns(METADATA)
-    assert {keys.ACCOUNTS.name, usage.USAGE.name} < wanted.keys()
+    assert {keys.ACCOUNTS.name, usage.USAGE.name, "documents", "memories"} < wanted.keys()
     assert made.keys() == wanted.keys()
     for table, expected in wanted.items():
         assert {name: key for name, (_, key) in made[table].items()} == {
@@ -83,9 +94,115 @@ async def test_a_database_that_fails_is_unavailable_and_its_texts_are_not_logged
 async def test_a_database_of_a_newer_version_is_refused(url: str, database: Database) -> None:
     await database.write(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9999'")))
     newer = Database(url)
-    with pytest.raises(ConfigError, match="another version"):
+    with pytest.raises(ConfigError, match="newer version"):
         await newer.open()
     await newer.close()
+
+
+@contextmanager
+def blocked(database: Database) -> Iterator[tuple[threading.Event, Callable[[Connection], int]]]:
+    """An event, and work that waits for it in its thread; it returns 1."""
+    release = threading.Event()
+
+    def work(connection: Connection) -> int:
+        assert release.wait(60)
+        return connection.execute(text("SELECT 1")).scalar_one()
+
+    try:
+        yield release, work
+    finally:
+        release.set()
+
+
+def read_one(connection: Connection) -> int:
+    return connection.execute(text("SELECT 1")).scalar_one()
+
+
+def as_caller(account: str, work: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
+    context = Context()
+    context.run(caller.set, account)
+    return asyncio.get_running_loop().create_task(work(), context=context)
+
+
+async def test_one_account_s_reads_hold_up_neither_another_s_nor_the_server_s(database: Database) -> None:
+    with blocked(database) as (release, work):
+        held = [as_caller("a", lambda: database.read(work)) for _ in range(20)]
+        assert await database.read(read_one) == 1
+        assert await as_caller("b", lambda: database.read(read_one)) == 1
+        held += [as_caller(name, lambda: database.read(work)) for name in "bcde"]
+        await asyncio.sleep(0)
+        assert await database.read(read_one) == 1  # accounts never take all threads
+        for cancelled in held[2:10]:  # what was not begun is never run
+            cancelled.cancel()
+        assert not any(one.done() for one in held[10:])
+        release.set()
+        found = await asyncio.gather(*held, return_exceptions=True)
+        assert found.count(1) == len(held) - 8
+
+
+async def test_accounts_that_wait_have_turns(url: str) -> None:
+    database = Database("sqlite://")  # one thread
+    await database.open()
+    order: list[str] = []
+
+    async def note(name: str) -> None:
+        await database.write(lambda connection: order.append(name))
+
+    with blocked(database) as (release, work):
+        tasks = [as_caller("x", lambda: database.read(work))]
+        await asyncio.sleep(0)
+        tasks += [as_caller("a", lambda: note("a")) for _ in range(3)]
+        tasks += [as_caller("b", lambda: note("b")) for _ in range(2)]
+        await asyncio.sleep(0)
+        system = asyncio.create_task(note("server"))
+        await asyncio.sleep(0)
+        release.set()
+        await asyncio.gather(*tasks, system)
+    assert order == ["server", "a", "b", "a", "b", "a"]
+    await database.close()
+
+
+async def test_a_write_to_a_file_does_not_hold_up_reads(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/a.db")
+    await database.open()
+    with blocked(database) as (release, work):
+        writing = asyncio.create_task(database.write(work))
+        assert await database.read(read_one) == 1
+        release.set()
+        await writing
+    with pytest.raises(StorageUnavailable):
+        await database.read(lambda connection: connection.execute(text("DELETE FROM memories")))
+    await database.close()
+
+
+async def test_what_waits_when_the_database_is_closed_is_unavailable(database: Database) -> None:
+    with blocked(database) as (release, work):
+        begun = as_caller("a", lambda: database.write(work))
+        waiting = [as_caller("a", lambda: database.write(work)) for _ in range(5)]
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(database.close())
+        await asyncio.sleep(0)
+        release.set()
+        await closing
+        found = await asyncio.gather(begun, *waiting, return_exceptions=True)
+    assert found[0] == 1
+    assert isinstance(found[-1], StorageUnavailable)
+
+
+async def test_a_locked_file_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUSY_TIMEOUT_S", 0.01)
+    database = Database(f"sqlite:///{tmp_path}/a.db")
+    await database.open()
+    with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageUnavailable):
+            await Glossaries(database).create("g")
+        other.execute("ROLLBACK")
+    (tmp_path / "a.db").rename(tmp_path / "b.db")  # a connection that is made now fails
+    (tmp_path / "a.db").mkdir()
+    with pytest.raises(StorageUnavailable):
+        await Glossaries(database).list()
+    await database.close()
 
 
 async def test_a_database_that_is_not_open_is_unavailable() -> None:

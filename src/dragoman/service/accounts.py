@@ -15,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
+from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -278,6 +279,14 @@ class Accounts:
         Raises `Unauthenticated` where one is needed and None given, `InvalidKey`, and `StorageUnavailable` for a key that is
         not known while the database fails, or while too many such keys wait to be read.
         """
+        account = await self._account_of(key)
+        if self._store is not None:
+            from dragoman.storage.threads import caller
+
+            caller.set(account.id)
+        return account
+
+    async def _account_of(self, key: str | None) -> Account:
         if self._store is None:
             return ANONYMOUS
         if not key:
@@ -308,7 +317,7 @@ class Accounts:
                 raise StorageUnavailable("too many keys that are not known wait to be read; retry in a few seconds")
             wanted = self._wanted[digest] = asyncio.get_running_loop().create_future()
             if self._reader is None or self._reader.done():
-                self._reader = asyncio.create_task(self._read_wanted(store))
+                self._reader = asyncio.create_task(self._read_wanted(store), context=Context())
         return await asyncio.shield(wanted)
 
     async def _read_wanted(self, store: AccountStore) -> None:

@@ -1,7 +1,9 @@
 """Opens the database, a SQLite file or a PostgreSQL server, migrates its schema, and runs transactions.
 
-All work runs in threads, never on the event loop. SQLite has one thread, the only writer of this process; several processes
-that share the file wait for each other (`busy_timeout`). PostgreSQL has a small pool of threads and connections.
+All work runs in threads, never on the event loop. A SQLite file has one thread that writes, the only one of this process, and a
+few that read, each with a connection of its own: in WAL mode they read while another writes. Several processes that share the
+file wait for each other (`busy_timeout`). A database in memory has one thread and one connection, PostgreSQL a small pool of
+both for reading and writing. How accounts share the threads is in `threads.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +24,11 @@ import alembic.config
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.exc import TimeoutError as NoConnection
+from sqlalchemy.pool import QueuePool, StaticPool
 
 from dragoman.errors import ConfigError, StorageUnavailable
+from dragoman.storage.threads import SharedThreads
 
 T = TypeVar("T")
 
@@ -36,6 +39,7 @@ METADATA = MetaData()
 
 BUSY_TIMEOUT_S = 10  # to get SQLite's lock, or a connection to PostgreSQL
 POSTGRES_CONNECTIONS = 4
+SQLITE_READERS = 4
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x647261676F6D616E  # of PostgreSQL's advisory locks; any number that other programs do not use
 
@@ -66,30 +70,35 @@ class Database:
         self._file = parsed.database if self._is_sqlite else None
         self._url = parsed if self._is_sqlite else parsed.set(drivername="postgresql+psycopg")
         self._engine: Engine | None = None
+        self._reading_engine: Engine | None = None
         self._closed = False
-        workers = 1 if self._is_sqlite else POSTGRES_CONNECTIONS
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="dragoman-storage")
+        threads = 1 if self._is_sqlite else POSTGRES_CONNECTIONS
+        self._threads = _shared_threads("dragoman-storage", threads)
+        has_readers = self._is_sqlite and not self._in_memory
+        self._readers = _shared_threads("dragoman-reader", SQLITE_READERS) if has_readers else self._threads
 
     async def open(self) -> None:
         """Connect and migrate the schema. Raises `ConfigError` if the database cannot be used."""
-        await self._in_thread(self._open)
+        await self._in_thread(self._threads, self._open)
 
     async def close(self) -> None:
         """Wait for running transactions, and disconnect."""
 
-        def close() -> None:
-            if self._engine is not None:
-                self._engine.dispose()
-                self._engine = None
+        def disconnect() -> None:
+            for engine in (self._reading_engine, self._engine):
+                if engine is not None:
+                    engine.dispose()
+            self._engine = self._reading_engine = None
 
         if not self._closed:
-            await self._in_thread(close)
             self._closed = True
-            self._threads.shutdown(wait=False)
+            for threads in {self._readers, self._threads}:
+                await threads.close()
+            await asyncio.to_thread(disconnect)
 
     async def back_up(self, target: Path) -> None:
         """Make a consistent copy of a SQLite database while others use it. Raises `ConfigError`."""
-        if self._file in (None, "", ":memory:"):
+        if not self._is_sqlite or self._in_memory:
             raise ConfigError("only a SQLite file is backed up so; use pg_dump for PostgreSQL", param="storage.url")
         source = Path(self._file or "")
 
@@ -105,30 +114,34 @@ class Database:
             except (OSError, sqlite3.Error) as fault:
                 raise ConfigError(f"{source} cannot be copied to {target}: {fault}") from None
 
-        await self._in_thread(copy)
+        await self._in_thread(self._threads, copy)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a read-only transaction, and return its result. Raises `StorageUnavailable`."""
-        return await self._in_thread(lambda: self._transaction(work, writes=False))
+        return await self._in_thread(self._readers, lambda: self._transaction(work, writes=False))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` in a transaction, and return its result. Rolls back if it raises. Raises `StorageUnavailable`."""
-        return await self._in_thread(lambda: self._transaction(work, writes=True))
+        """Run `work` in a transaction, and return its result. Rolls back if it raises. Raises `StorageUnavailable`.
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
+        Nothing else of this process writes to a SQLite file meanwhile, heartbeats included: long work is cut into several.
+        """
+        return await self._in_thread(self._threads, lambda: self._transaction(work, writes=True))
+
+    async def _in_thread(self, threads: SharedThreads, work: Callable[[], T]) -> T:
         if self._closed:
             raise StorageUnavailable("the server stops")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await threads.run(work)
 
     def _transaction(self, work: Callable[[Connection], T], *, writes: bool) -> T:
-        if self._engine is None:
+        engine = self._engine if writes else self._reading_engine
+        if engine is None:
             raise StorageUnavailable("the database is not open")
         try:
-            with self._engine.connect().execution_options(dragoman_writes=writes) as connection, connection.begin():
+            with engine.connect().execution_options(dragoman_writes=writes) as connection, connection.begin():
                 return work(connection)
-        except DBAPIError as fault:
+        except (DBAPIError, NoConnection, sqlite3.Error) as fault:
             # Not the statement: it may have a caller's texts.
-            log.error("the database failed: %s", type(fault.orig).__name__)
+            log.error("the database failed: %s", type(getattr(fault, "orig", fault)).__name__)
             log.debug("the database failed", exc_info=fault)
             raise StorageUnavailable("the server's database failed; see its log") from None
 
@@ -148,11 +161,14 @@ class Database:
             raise ConfigError(
                 f"storage.url {self.name} cannot be used: {_reason(fault)}", param="storage.url"
             ) from None
-        except CommandError as fault:
+        except CommandError:  # there is no migration of this number
             raise ConfigError(
-                f"the database {self.name} was written by another version of dragoman: {fault}", param="storage.url"
+                f"the database {self.name} was written by a newer version of dragoman: install that version or a newer one, "
+                "or set storage.url to the backup from before the upgrade",
+                param="storage.url",
             ) from None
         self._engine = engine
+        self._reading_engine = engine if self._readers is self._threads else self._sqlite(SQLITE_READERS)
 
     def _migrate(self, engine: Engine) -> None:
         config = alembic.config.Config()
@@ -163,19 +179,28 @@ class Database:
             config.attributes["connection"] = connection
             alembic.command.upgrade(config, "head")
 
-    def _sqlite(self) -> Engine:
-        in_memory = self._file in (None, "", ":memory:")
-        if self._file and not in_memory:
+    @property
+    def _in_memory(self) -> bool:
+        return self._file in (None, "", ":memory:")
+
+    def _sqlite(self, readers: int = 0) -> Engine:
+        """An engine with so many connections that only read, or with the one that writes."""
+        if self._file and not self._in_memory:
             Path(self._file).parent.mkdir(parents=True, exist_ok=True)
             if not Path(self._file).exists():
                 Path(self._file).touch(mode=0o600)  # SQLite gives its other files the same mode
+        pool: Any = (
+            {"poolclass": QueuePool, "pool_size": readers, "max_overflow": 0} if readers else {"poolclass": StaticPool}
+        )
         engine = create_engine(
             self._url,
-            poolclass=StaticPool,
+            **pool,
             connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_S, "isolation_level": None},
             hide_parameters=True,
         )
         event.listen(engine, "connect", _set_pragmas)
+        if readers:
+            event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -188,6 +213,11 @@ class Database:
             connect_args={"connect_timeout": BUSY_TIMEOUT_S},
             hide_parameters=True,
         )
+
+
+def _shared_threads(name: str, threads: int) -> SharedThreads:
+    """Threads of which accounts leave one for the server's own work, where there are several."""
+    return SharedThreads(name, threads, of_accounts=max(1, threads - 1), of_account=max(1, threads // 2))
 
 
 def _set_pragmas(connection: Any, _: object) -> None:
