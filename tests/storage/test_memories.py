@@ -13,6 +13,7 @@ from dragoman.storage import memories as module
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.memories import (
     EntryPage,
+    MemoryLimits,
     MemoryStore,
     MemoryVersion,
     NewEntry,
@@ -21,7 +22,8 @@ from dragoman.storage.memories import (
 )
 from dragoman.storage.named import PairCount
 
-MOST = 1_000
+FIVE = MemoryLimits(5, 1_000_000)
+MOST = MemoryLimits(1_000, 1_000_000)
 
 
 def entry(text: str, translation: str = "はい", source: str = "en", target: str = "ja") -> NewEntry:
@@ -146,13 +148,13 @@ async def test_an_entry_is_deleted_by_its_id(store: MemoryStore) -> None:
 
 
 async def test_the_entries_of_an_account_are_limited_and_all_or_none_are_added(store: MemoryStore) -> None:
-    await store.add("a", "m", [entry(f"{number}.") for number in range(3)], 5, create=True)
-    await store.add("a", "n", [entry("0.")], 5, create=True)
+    await store.add("a", "m", [entry(f"{number}.") for number in range(3)], FIVE, create=True)
+    await store.add("a", "n", [entry("0.")], FIVE, create=True)
     with pytest.raises(BodyTooLarge):
-        await store.add("a", "n", [entry("1."), entry("2.")], 5)
+        await store.add("a", "n", [entry("1."), entry("2.")], FIVE)
     assert await texts(store, "n") == {"0.": "はい"}
-    await store.add("a", "m", [entry("0.", "零"), entry("1.", "一"), entry("3.")], 5)  # two of them replace others
-    await store.add("b", "m", [entry(f"{number}.") for number in range(5)], 5, create=True)
+    await store.add("a", "m", [entry("0.", "零"), entry("1.", "一"), entry("3.")], FIVE)  # two of them replace others
+    await store.add("b", "m", [entry(f"{number}.") for number in range(5)], FIVE, create=True)
 
 
 async def test_a_server_reads_what_is_new_to_it(store: MemoryStore) -> None:
@@ -189,9 +191,9 @@ async def test_two_that_write_at_the_same_time_lose_nothing(store: MemoryStore) 
 async def test_a_job_is_changed_once_from_a_status_and_forgotten_when_it_has_expired(store: MemoryStore) -> None:
     now = utc_now()
     job = StoredJob("1", "a", "import", "awaiting_input", "secret", "m", now, now, now + timedelta(hours=1))
-    await store.add_job(job)
+    assert await store.add_job(job, 10, 10, now)
     assert await store.job("1") == job
     assert await store.update_job("1", "awaiting_input", status="processing")
     assert not await store.update_job("1", "awaiting_input", status="processing")
-    await store.add_job(replace(job, id="2", expires_at=now - timedelta(seconds=1)))
+    assert await store.add_job(replace(job, id="2", expires_at=now - timedelta(seconds=1)), 10, 10, now)
     assert await store.job("2") is None

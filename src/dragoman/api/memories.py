@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
+import asyncio
 from collections.abc import AsyncGenerator
 from datetime import datetime
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -19,6 +18,7 @@ from dragoman.api.forms import receive_body
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
 from dragoman.documents import tmx
 from dragoman.documents.worker import SOURCE
+from dragoman.service.document_runs import full_disk_reported
 
 if TYPE_CHECKING:
     from dragoman.service.service import TranslationService
@@ -187,9 +187,13 @@ async def import_file(
 ) -> ImportAnswer:
     """TMX 1.4, whatever the Content-Type. Entries with the text of one in the file get its translation; others stay."""
     service.admission.check_open()
-    with tempfile.TemporaryDirectory(prefix="dragoman-tmx-") as folder:
-        await receive_body(request, FilePath(folder, SOURCE), service.max_file_bytes)
-        found = await service.memories.import_tmx(account.id, name, FilePath(folder))
+    upload = service.memories.uploads.begin(account.id)
+    try:
+        with full_disk_reported():
+            await receive_body(request, upload.path / SOURCE, service.max_file_bytes)
+            found = await service.memories.import_tmx(account.id, name, upload.path)
+    finally:
+        await asyncio.to_thread(upload.discard)
     return ImportAnswer(memory=MemoryOut.of(found.memory), added=found.added, skipped=dict(found.skipped))
 
 
