@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError
 
 from dragoman import languages
 from dragoman.api import openapi, schemas
@@ -74,7 +75,7 @@ class MemoryEntriesBody(schemas.RequestBody):
 
     source: Annotated[str, Field(description="BCP-47 tag of the texts' language.")]
     target: Annotated[str, Field(description="BCP-47 tag of the translations' language.")]
-    entries: schemas.Items[EntryBody]
+    entries: Annotated[list[EntryBody], SkipValidation]  # by `_texts`, in a thread: there may be 100,000
 
 
 class PairOut(BaseModel):
@@ -255,9 +256,23 @@ async def list_entries(
 @router.post("/{memory}/entries", summary="Add entries to a translation memory", responses=_errors(404, 413, 422))
 async def add_entries(memory: Reference, body: MemoryEntriesBody, service: Service, account: Caller) -> MemoryOut:
     """A text that has a translation in this direction gets the new one."""
-    entries = ((one.text, one.translation) for one in body.entries)
-    id = await service.memories.add_texts(account.id, memory, body.source, body.target, entries)
+    id = await service.memories.add_texts(account.id, memory, body.source, body.target, _texts(body.entries))
     return MemoryOut.of(await service.memories.store.get(account.id, id))
+
+
+def _texts(entries: object) -> Iterator[tuple[str, str]]:
+    """The texts of a body's entries with their translations. Raises `RequestValidationError` for the first that is none."""
+    if not isinstance(entries, list):
+        raise RequestValidationError([{"type": "list_type", "loc": ("body", "entries"), "msg": "it is not a list"}])
+    for place, entry in enumerate(cast(list[object], entries)):
+        try:
+            one = EntryBody.model_validate(entry)
+        except ValidationError as fault:
+            errors = fault.errors(include_url=False)
+            raise RequestValidationError(
+                [{**error, "loc": ("body", "entries", place, *error["loc"])} for error in errors[:1]]
+            ) from None
+        yield one.text, one.translation
 
 
 @router.delete("/{memory}/entries/{entry}", summary="Delete an entry", status_code=204, responses=_errors(404))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from array import array
 from bisect import bisect_left, insort
 from collections import Counter
@@ -60,6 +61,7 @@ ADD_BATCH, ADD_CHARACTERS = 1_000, 1_000_000
 """Entries, and about as many characters, of one transaction, in which no other can write."""
 EXPORT_PAGE = 1_000
 SWEEP_S = 60.0
+_NOT_STORED = re.compile("[\x00\ud800-\udfff]")
 
 
 def checked(source: str, target: str, text: str, translation: str, *, has_marks: bool) -> NewEntry:
@@ -77,11 +79,11 @@ def checked(source: str, target: str, text: str, translation: str, *, has_marks:
             raise InvalidMemory(f"the {name} is empty", param=name)
         if len(value) > MAX_TEXT_CHARACTERS:
             raise InvalidMemory(f"the {name} has over {MAX_TEXT_CHARACTERS:,} characters", param=name)
-        if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        if _NOT_STORED.search(value):
             raise InvalidMemory(f"the {name} has a character that is not stored: NUL or half of a pair", param=name)
         if not has_marks and MARK_VARIANT.search(value):
             raise InvalidMemory(f"the {name} has characters that read like a mark: {value[:40]!r}", param=name)
-    if not has_marks:
+    if not has_marks or "<" not in text + translation:
         return NewEntry(source, target, text, translation)
     found = marks.canonical(text)
     if found is None:

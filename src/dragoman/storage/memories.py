@@ -43,6 +43,7 @@ from sqlalchemy import (
     and_,
     cast,
     delete,
+    false,
     func,
     insert,
     literal,
@@ -72,7 +73,7 @@ SEARCH_S = 1.0
 """So long a search goes on that has found nothing; then its page is empty, and the next one goes on."""
 DELETE_BYTES = 4_000_000
 """Of the texts that are deleted in one transaction, about."""
-_FIRST_ROWS, _FEWEST_ROWS, _MOST_ROWS = 100, 20, 2_000
+_FEWEST_ROWS, _MOST_ROWS = 20, 2_000
 _DELETED = ""
 """The account of memories that are deleted, and whose entries may still be there."""
 _BETWEEN = "\x00"  # which no entry has
@@ -390,9 +391,7 @@ class MemoryStore:
         def read(connection: Connection) -> EntryPage:
             memory_id = _row(connection, account_id, reference).id
             query = _haystacks(exact=case_sensitive or not find).where(_entries.c.memory_id == memory_id)
-            if pair is not None:
-                query = query.where(_entries.c.source == pair[0], _entries.c.target == pair[1])
-            found, cursor = _scan(connection, query, after, limit, matches)
+            found, cursor = _scan(connection, query, after, pair, limit, matches)
             return EntryPage(_of_keys(connection, memory_id, found), None if cursor is None else _entry_id(cursor))
 
         until_s = monotonic() + SEARCH_S
@@ -681,12 +680,12 @@ def _matcher(find: str, case_sensitive: bool) -> Matcher:
 
 
 def _scan(
-    connection: Connection, query: Select[Any], after: EntryKey | None, limit: int, matches: Matcher
+    connection: Connection, query: Select[Any], after: EntryKey | None, pair: Pair | None, limit: int, matches: Matcher
 ) -> tuple[list[EntryKey], EntryKey | None]:
     """Look at about `SCAN_CHARACTERS`; return the keys of up to `limit` entries that match, and where to go on."""
     found: list[EntryKey] = []
     seen = characters = 0
-    for rows in _in_order(connection, query, after):
+    for rows in _in_order(connection, query, after, pair, limit + 1):
         for place in matches(rows):
             if len(found) == limit or characters >= SCAN_CHARACTERS:
                 return found, found[-1]
@@ -700,18 +699,34 @@ def _scan(
 
 
 def _in_order(
-    connection: Connection, query: Select[Any], after: EntryKey | None
+    connection: Connection, query: Select[Any], after: EntryKey | None, pair: Pair | None, first: int
 ) -> Iterator[Sequence[Row[tuple[Any, ...]]]]:
-    """Yield rows in the order of their keys, by statements that read a part of `SCAN_CHARACTERS` each."""
-    limit = _FIRST_ROWS
+    """Yield rows in the order of their keys, by statements: `first` rows, then twice as many each time if they are short."""
+    limit = min(first, 2 * SCAN_CHARACTERS // MAX_TEXT_CHARACTERS)
     while True:
-        rest = query if after is None else query.where(tuple_(*_KEY) > tuple_(*map(literal, after)))
-        rows = connection.execute(rest.order_by(*_KEY).limit(limit)).all()
+        rows = connection.execute(_from(query, after, pair).limit(limit)).all()
         if rows:
             yield rows
         if len(rows) < limit:
             return
-        after, limit = _key(rows[-1]), _rows_of(SCAN_CHARACTERS // 4, _characters(rows), len(rows))
+        after, limit = _key(rows[-1]), min(2 * limit, _rows_of(SCAN_CHARACTERS // 4, _characters(rows), len(rows)))
+
+
+def _from(query: Select[Any], after: EntryKey | None, pair: Pair | None) -> Select[Any]:
+    """The query in the order of keys, of what comes after a key; with a pair, of entries of this direction.
+
+    For a pair, conditions and order leave out its languages: SQLite would sort all its entries otherwise.
+    """
+    c = _entries.c
+    if pair is None:
+        rest = query if after is None else query.where(tuple_(*_KEY) > tuple_(*map(literal, after)))
+        return rest.order_by(*_KEY)
+    of_pair = query.where(c.source == pair[0], c.target == pair[1]).order_by(c.digest)
+    if after is None or after[0] < pair[0]:
+        return of_pair
+    if after[0] > pair[0]:
+        return of_pair.where(false())
+    return of_pair.where(tuple_(c.digest, c.target) > tuple_(*map(literal, after[1:])))
 
 
 def _rows_of(size: int, size_of_some: int, some: int) -> int:
@@ -729,5 +744,12 @@ def _key(row: Row[tuple[Any, ...]]) -> EntryKey:
 
 def _of_keys(connection: Connection, memory_id: str, keys: Sequence[EntryKey]) -> list[StoredEntry]:
     """Return these entries in the order of their keys."""
-    own = select(_entries).where(_entries.c.memory_id == memory_id, tuple_(*_KEY).in_(keys))
-    return [*map(_entry, connection.execute(own.order_by(*_KEY)))] if keys else []
+    digests: dict[str, list[bytes]] = defaultdict(list)
+    for source, digest, _ in keys:
+        digests[source].append(digest)
+    entries: dict[EntryKey, StoredEntry] = {}
+    for source, wanted in digests.items():  # by columns: SQLite has no use of an index for a list of whole keys
+        own = select(_entries).where(_entries.c.memory_id == memory_id, _entries.c.source == source)
+        for row in connection.execute(own.where(_entries.c.digest.in_(wanted))):
+            entries[_key(row)] = _entry(row)
+    return [entries[key] for key in keys]
