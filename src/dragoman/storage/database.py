@@ -92,8 +92,7 @@ class Database:
 
         if not self._closed:
             self._closed = True
-            for threads in {self._readers, self._threads}:
-                await threads.close()
+            await asyncio.gather(*(threads.close() for threads in {self._readers, self._threads}))
             await asyncio.to_thread(disconnect)
 
     async def back_up(self, target: Path) -> None:
