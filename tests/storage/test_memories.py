@@ -242,7 +242,7 @@ async def test_a_memory_that_is_deleted_is_gone_at_once_and_its_entries_are_dele
             await store.get(account if account else "b", id)
     count = text("SELECT count(*) FROM memory_entries")
     left = await database.read(lambda connection: connection.scalar(count))
-    assert left == 95 - module._FEWEST_ROWS
+    assert left == 95 - module.FEWEST_ROWS
     await store.create("a", "m")  # the name is free
     await store.delete_rest()
     assert await database.read(lambda connection: connection.scalar(count)) == 0

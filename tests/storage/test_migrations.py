@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ TERMS = {("en", "de"): {"queue": "Schlange", "b": "B", "ä": "a"}, ("de", "en"):
 
 
 @contextmanager
-def connected(url: str) -> Iterator[sa.Connection]:
+def connected(url: str) -> Generator[sa.Connection]:
     engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     try:
         with engine.begin() as connection:
@@ -46,7 +46,9 @@ def migrate(url: str, revision: str, change: Callable[..., None] = alembic.comma
 def rows_of(url: str, table: str) -> list[dict[str, Any]]:
     with connected(url) as connection:
         found = sa.Table(table, sa.MetaData(), autoload_with=connection)
-        return [dict(row._mapping) for row in connection.execute(sa.select(found).order_by(*found.primary_key.columns))]
+        return [
+            dict(row) for row in connection.execute(sa.select(found).order_by(*found.primary_key.columns)).mappings()
+        ]
 
 
 def fill_version_5(url: str) -> None:

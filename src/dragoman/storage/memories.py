@@ -73,7 +73,7 @@ SEARCH_S = 1.0
 """So long a search goes on that has found nothing; then its page is empty, and the next one goes on."""
 DELETE_BYTES = 4_000_000
 """Of the texts that are deleted in one transaction, about."""
-_FEWEST_ROWS, _MOST_ROWS = 20, 2_000
+FEWEST_ROWS, MOST_ROWS = 20, 2_000
 _DELETED = ""
 """The account of memories that are deleted, and whose entries may still be there."""
 _BETWEEN = "\x00"  # which no entry has
@@ -731,7 +731,7 @@ def _from(query: Select[Any], after: EntryKey | None, pair: Pair | None) -> Sele
 
 def _rows_of(size: int, size_of_some: int, some: int) -> int:
     """How many rows have about this size, if they are like some others."""
-    return max(_FEWEST_ROWS, min(_MOST_ROWS, size * some // max(size_of_some, 1)))
+    return max(FEWEST_ROWS, min(MOST_ROWS, size * some // max(size_of_some, 1)))
 
 
 def _characters(rows: Sequence[Row[tuple[Any, ...]]]) -> int:
