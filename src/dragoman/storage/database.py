@@ -199,7 +199,7 @@ class Database:
         )
         event.listen(engine, "connect", _set_pragmas)
         if readers:
-            event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
+            event.listen(engine, "connect", _only_read)
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -230,6 +230,10 @@ def _set_pragmas(connection: Any, _: object) -> None:
                 raise
             sleep(0.02)
     connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _only_read(connection: Any, _: object) -> None:
+    connection.execute("PRAGMA query_only=ON")
 
 
 def _begin(connection: Connection) -> None:

@@ -644,7 +644,7 @@ Matcher = Callable[[Sequence[Row[tuple[Any, ...]]]], Iterable[int]]
 """Returns the places of the rows of `_haystacks` that are wanted."""
 
 
-def _haystacks(*, exact: bool) -> Select[Any]:
+def _haystacks(*, exact: bool) -> Any:
     """The keys of entries with their texts, as they are or folded."""
     c = _entries.c
     if exact:
