@@ -302,6 +302,9 @@ class MemorySettings:
         "storage",
     )
     max_entries_per_key: Positive = _setting(200_000, "more entries of all translation memories of a key: 413")
+    max_bytes_per_key: Positive = _setting(
+        256 * 2**20, "more bytes of texts and translations in all translation memories of a key: 413"
+    )
 
 
 @dataclass(frozen=True, slots=True)

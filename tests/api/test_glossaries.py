@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -152,3 +153,27 @@ def test_tables_have_two_columns_and_a_term_has_one_translation() -> None:
             parse_tsv(text)
     with pytest.raises(InvalidGlossary, match="line 2"):
         parse_csv('a,b\n"c"d,e')
+
+
+@pytest.mark.parametrize(
+    ("entries", "code"),
+    [
+        ({"queue": "Schlange", "server": ""}, "invalid_request"),
+        ({"queue": "Schlange", "server": " "}, "invalid_request"),
+        ({" ": "server"}, "invalid_request"),
+        ({"server": "a\x00"}, "invalid_request"),
+        ({"server": "\ud800"}, "untranslatable_text"),
+    ],
+)
+async def test_terms_without_a_translation_are_refused_by_name(
+    client: httpx.AsyncClient, entries: dict[str, str], code: str
+) -> None:
+    content = json.dumps({"text": "The server.", **EN_DE, "target": "ja", "glossary": entries})
+    answer = await client.post("/v1/translate", content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
+    if " " not in entries and code == "invalid_request":
+        assert "server" in answer.json()["error"]["message"]
+    body = json.dumps({"name": "g", "dictionaries": [{**EN_DE, "entries": entries}]})
+    stored = await client.post("/v1/glossaries", content=body, headers={"Content-Type": "application/json"})
+    assert stored.status_code in (400, 422)
+    assert (await client.get("/v1/glossaries")).json() == {"glossaries": []}

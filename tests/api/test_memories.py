@@ -16,7 +16,9 @@ from click.testing import CliRunner, Result
 from dragoman.cli.client import KEY_VARIABLE
 from dragoman.cli.memory import command
 from dragoman.documents import tmx
+from dragoman.documents.worker import SOURCE
 from dragoman.errors import ConfigError
+from dragoman.service.uploads import Upload, Uploads
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, MemorySettings, ServerSettings, Settings
 from dragoman.types import Account
 from tests.serving import fake_service, keyed_service, served
@@ -55,7 +57,7 @@ class Client:
         return answer["translations"]
 
 
-async def until_equal(ask: Callable[[], Awaitable[Any]], name: str, expected: str) -> None:
+async def until_equal(ask: Callable[[], Awaitable[Any]], name: str, expected: object) -> None:
     """Ask again until a field of the answer has this value."""
     async with asyncio.timeout(HANG_S):
         while True:
@@ -342,3 +344,50 @@ async def test_what_is_wrong_is_one_error_of_the_command(client: Client, tmp_pat
         ("delete", "none"),
     ):
         assert isinstance((await run(client, *arguments)).exception, ConfigError), arguments
+
+
+def on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What arrives is written to a device that is full."""
+    begin = Uploads.begin
+
+    def begun(uploads: Uploads, account_id: str) -> Upload:
+        upload = begin(uploads, account_id)
+        (upload.path / SOURCE).symlink_to("/dev/full")
+        return upload
+
+    monkeypatch.setattr(Uploads, "begin", begun)
+
+
+async def test_a_file_for_which_the_disk_has_no_space_is_refused(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_a_full_disk(monkeypatch)
+    answer = await client.memories("POST", "/import?name=m", 503, content=b"<tmx/>")
+    assert answer["error"]["code"] == "disk_full"
+    assert (await client.memories("GET"))["memories"] == []
+
+
+async def test_texts_are_found_in_any_case_of_any_script(client: Client) -> None:
+    await client.memories("POST", status=201, json={"name": "m"})
+    await client.add(("Привет, мир", "Große Straße"), ("Yes.", "はい"))
+    for find in ("привет", "Привет", "ПРИВЕТ", "STRASSE", "straße"):
+        found = await client.memories("GET", "/m/entries", params={"find": find})
+        assert [one["text"] for one in found["entries"]] == ["Привет, мир"], find
+        found = await client.call("GET", "/v3/translation_memories/m/segments", params={"filter_text": find})
+        assert [one["source_text"] for one in found["segments"]] == ["Привет, мир"], find
+
+
+async def test_the_entries_of_a_body_are_checked_one_by_one(client: Client) -> None:
+    await client.memories("POST", status=201, json={"name": "m"})
+    good = {"text": "a", "translation": "b"}
+    for entries, place in (
+        ({}, "entries"),
+        ("x", "entries"),
+        ([good, "x"], "entries.1"),
+        ([good, {"text": "a"}], "entries.1.translation"),
+        ([good, {**good, "text": 1}], "entries.1.text"),
+        ([good, {**good, "more": 1}], "entries.1.more"),
+    ):
+        answer = await client.memories("POST", "/m/entries", 422, json={**EN_JA, "entries": entries})
+        assert answer["error"]["param"] == place
+    assert (await client.memories("GET", "/m"))["entry_count"] == 0

@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC
 
 import pytest
+from sqlalchemy import text
 
 from dragoman.errors import (
     BodyTooLarge,
@@ -184,3 +185,45 @@ async def test_changes_at_the_same_time_all_count(glossaries: Glossaries, url: s
     assert (changed.version, changed.dictionaries[0].entry_count) == (25, 12)
     assert sum(isinstance(outcome, GlossaryExists) for outcome in outcomes) == 5
     assert not [one for one in outcomes if isinstance(one, Exception) and not isinstance(one, DragomanError)]
+
+
+async def test_what_a_list_shows_is_bounded_and_so_is_what_one_write_writes(
+    glossaries: Glossaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_GLOSSARIES", 2)
+    monkeypatch.setattr(module, "MAX_DICTIONARIES", 3)
+    monkeypatch.setattr(module, "MAX_DICTIONARY_CHARACTERS", 60)
+    await glossaries.create("a", {("en", "de"): ENTRIES})
+    await glossaries.create("b", {("en", "de"): ENTRIES, ("en", "fr"): ENTRIES})
+    for work in (
+        glossaries.create("c"),
+        glossaries.merge("a", "en", "fr", ENTRIES),
+        glossaries.merge("a", "en", "de", {"x" * 20: "y"}),
+    ):
+        with pytest.raises(BodyTooLarge):
+            await work
+    assert {one.name: len(one.dictionaries) for one in await glossaries.list()} == {"a": 1, "b": 2}
+    await glossaries.replace("a", "en", "de", {"x": "y"})
+
+
+async def test_a_list_does_not_read_the_entries(glossaries: Glossaries, database: Database) -> None:
+    await glossaries.create("g", {("en", "de"): ENTRIES})
+    await database.write(
+        lambda connection: connection.execute(text("UPDATE glossary_dictionaries SET entries = 'broken'"))
+    )
+    assert [one.dictionaries for one in await glossaries.list()] == [(PairCount("en", "de", 2),)]
+
+
+async def test_servers_that_merge_at_the_same_time_lose_nothing(url: str) -> None:
+    databases = [Database(url) for _ in range(3)]
+    for one in databases:
+        await one.open()
+    servers = [Glossaries(one) for one in databases]
+    await servers[0].create("g")
+    await asyncio.gather(
+        *(servers[n % 3].merge("g", "en", "de", {f"{n} {m}": "x" for m in range(50)}) for n in range(12))
+    )
+    [stored] = await servers[0].list()
+    assert (stored.version, stored.dictionaries) == (13, (PairCount("en", "de", 600),))
+    for one in databases:
+        await one.close()

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import pytest
+from sqlalchemy import Connection, text
 
-from dragoman.errors import BodyTooLarge, InvalidMemory, MemoryExists, UnknownMemory
+from dragoman.errors import BodyTooLarge, InvalidMemory, MemoryExists, StorageUnavailable, UnknownMemory
 from dragoman.storage import memories as module
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.memories import (
     EntryPage,
+    MemoryLimits,
     MemoryStore,
     MemoryVersion,
     NewEntry,
@@ -21,7 +25,9 @@ from dragoman.storage.memories import (
 )
 from dragoman.storage.named import PairCount
 
-MOST = 1_000
+FIVE = MemoryLimits(5, 1_000_000)
+T = TypeVar("T")
+MOST = MemoryLimits(1_000, 1_000_000)
 
 
 def entry(text: str, translation: str = "はい", source: str = "en", target: str = "ja") -> NewEntry:
@@ -130,6 +136,144 @@ async def test_entries_are_found_by_what_they_have(store: MemoryStore) -> None:
     assert await found("it_") == {"100% of it_"}
 
 
+FOLDED = [
+    ("Привет, мир", "привет", "Привет", "ПРИВЕТ", "рив"),
+    ("Die STRASSE", "straße", "strasse", "Straße"),
+    ("die Straße", "STRASSE", "strasse", "ẞE"),
+    ("İstanbul, IĞDIR", "istanbul", "İSTANBUL", "ISTANBUL", "iğdır", "IĞDIR"),
+    ("ΌΣΟΣ καλός", "όσος", "ΚΑΛΌΣ", "καλόσ"),
+    ("Cafe\u0301 français", "café", "CAFÉ", "FRANC\u0327AIS"),
+    ("Ｐｒｉｃｅ ｶﾞｷﾞ", "price", "ガギ", "PRICE"),
+    ("Größe \ufb01ne", "GRÖSSE", "fine"),
+    ("a" + "\u0301\u0316" * 9_000, "A\u0301"),
+]
+
+
+@pytest.mark.parametrize("side", ["text", "translation"])
+async def test_texts_are_found_in_any_case_of_any_script(store: MemoryStore, side: str) -> None:
+    new = [entry(one, str(n)) if side == "text" else entry(str(n), one) for n, (one, *_) in enumerate(FOLDED)]
+    await store.add("a", "m", new, MOST, create=True)
+    for n, (whole, *wanted) in enumerate(FOLDED):
+        for find in (whole, *wanted):
+            page = await store.page("a", "m", 100, find=find)
+            assert new[n] in [NewEntry(one.source, one.target, one.text, one.translation) for one in page.entries], find
+        assert not (await store.page("a", "m", 100, find=f"{whole}z")).entries
+    for find, expected in (
+        ("ПРИВЕТ", 0),
+        ("Привет", 1),
+        ("STRASSE", 1),
+        ("Straße", 1),
+        ("Café", 1),
+        ("café", 0),
+        ("\x00", 0),
+    ):
+        page = await store.page("a", "m", 100, find=find, case_sensitive=True)
+        assert len(page.entries) == expected, find
+
+
+async def test_entries_that_a_server_of_before_wrote_are_found(store: MemoryStore, database: Database) -> None:
+    await store.add("a", "m", [entry("Привет", "Straße"), entry("Yes.")], MOST, create=True)
+    unfolded = text("UPDATE memory_entries SET folded_text = NULL, folded_translation = NULL")
+    await database.write(lambda connection: connection.execute(unfolded))
+    for find in ("привет", "STRASSE"):
+        assert [one.text for one in (await store.page("a", "m", 9, find=find)).entries] == ["Привет"]
+
+
+async def pages(store: MemoryStore, **options: Any) -> list[EntryPage]:
+    """All pages of the memory `m`."""
+    found = [await store.page("a", "m", 100, **options)]
+    while found[-1].cursor is not None:
+        found.append(await store.page("a", "m", 100, found[-1].cursor, **options))
+    return found
+
+
+async def test_a_search_looks_at_a_bounded_part_in_each_transaction_and_goes_on(
+    store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = [entry("a" * 200 + str(n), "b" * 200, target=("ja", "ko")[n % 2]) for n in range(300)]
+    await store.add("a", "m", [*new, entry("needle")], MOST, create=True)
+    monkeypatch.setattr(module, "SCAN_CHARACTERS", 10_000)
+    transactions = 0
+    read = database.read
+
+    async def counted(work: Callable[[Connection], T]) -> T:
+        nonlocal transactions
+        transactions += 1
+        return await read(work)
+
+    monkeypatch.setattr(database, "read", counted)
+    found = await pages(store, find="NEEDLE")
+    assert [one.text for page in found for one in page.entries] == ["needle"]
+    assert found[0].entries  # it went on until there was one
+    assert transactions >= 120_000 / 20_000
+    monkeypatch.setattr(module, "SEARCH_S", 0.0)
+    found = await pages(store, find="needle")
+    assert len(found) >= 120_000 / 20_000 > sum(bool(page.entries) for page in found) == 1
+    for options in ({}, {"find": "A"}, {"pair": ("en", "ko")}, {"find": "a", "pair": ("en", "ja")}):
+        listed = [one for page in await pages(store, **options) for one in page.entries]
+        keys = [(one.source, one.digest, one.target) for one in listed]
+        wanted = [one for one in new if one.target in options.get("pair", ("ja", "ko"))]
+        assert keys == sorted({one.key for one in wanted} | ({entry("needle").key} if not options else set()))
+    assert max(len(page.entries) for page in await pages(store)) * 400 <= 2 * 10_000  # nor is a page larger
+
+
+async def test_a_memory_that_is_deleted_is_gone_at_once_and_its_entries_are_deleted_in_parts(
+    store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DELETE_BYTES", 1_000)
+    id = await store.add("a", "m", [entry("x" * 100 + str(n)) for n in range(95)], MOST, create=True)
+    write, writes = database.write, 0
+
+    async def failing(work: Callable[[Connection], T]) -> T:
+        nonlocal writes
+        writes += 1
+        if writes > 2:
+            raise StorageUnavailable("the server stops")
+        return await write(work)
+
+    monkeypatch.setattr(database, "write", failing)
+    with pytest.raises(StorageUnavailable):
+        await store.delete("a", "m")
+    monkeypatch.undo()
+    assert await store.list("a") == ()
+    assert await store.versions() == []
+    for account in ("a", ""):
+        with pytest.raises(UnknownMemory):
+            await store.get(account if account else "b", id)
+    count = text("SELECT count(*) FROM memory_entries")
+    left = await database.read(lambda connection: connection.scalar(count))
+    assert left == 95 - module.FEWEST_ROWS
+    await store.create("a", "m")  # the name is free
+    await store.delete_rest()
+    assert await database.read(lambda connection: connection.scalar(count)) == 0
+    assert [one.name for one in await store.list("a")] == ["m"]
+
+
+async def test_bytes_are_limited_and_counted_as_entries_come_change_and_go(store: MemoryStore) -> None:
+    most = MemoryLimits(100, 40)
+    await store.add("a", "m", [entry("ä" * 5, "b" * 10), entry("c", "d" * 9)], most, create=True)  # 30 bytes
+    await store.add("a", "n", [entry("e", "f" * 9)], most, create=True)  # 40
+    for new in (entry("x", "y"), entry("c", "d" * 10)):
+        with pytest.raises(BodyTooLarge):
+            await store.add("a", "n" if new.text == "x" else "m", [new], most)
+    await store.add("a", "m", [entry("c", "d")], most)  # 32
+    await store.add("a", "n", [entry("x" * 4, "y" * 4)], most)  # 40
+    await store.remove("a", "n", f"en.{digest_of('e').hex()}.ja")  # 30
+    await store.add("a", "n", [entry("z", "z" * 9)], most)
+    await store.add("a", "n", [entry("z", "z" * 8)], MemoryLimits(1, 1))  # what is stored stays, and may become less
+    await store.delete("a", "m")
+    await store.add("a", "n", [entry("v", "w" * 20)], most)
+    await store.add("b", "m", [entry("ä" * 5, "b" * 30)], most, create=True)
+
+
+async def test_the_pairs_of_an_account_are_limited(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_PAIRS", 3)
+    await store.add("a", "m", [entry("Yes.", target=target) for target in ("ja", "ko", "zh")], MOST, create=True)
+    with pytest.raises(BodyTooLarge):
+        await store.add("a", "m", [entry("Yes.", target="de")], MOST)
+    assert len((await store.get("a", "m")).pairs) == 3
+
+
 async def test_an_entry_is_deleted_by_its_id(store: MemoryStore) -> None:
     await store.add("a", "m", [entry("Yes."), entry("No.")], MOST, create=True)
     first, second = (await store.page("a", "m", 10)).entries
@@ -146,13 +290,13 @@ async def test_an_entry_is_deleted_by_its_id(store: MemoryStore) -> None:
 
 
 async def test_the_entries_of_an_account_are_limited_and_all_or_none_are_added(store: MemoryStore) -> None:
-    await store.add("a", "m", [entry(f"{number}.") for number in range(3)], 5, create=True)
-    await store.add("a", "n", [entry("0.")], 5, create=True)
+    await store.add("a", "m", [entry(f"{number}.") for number in range(3)], FIVE, create=True)
+    await store.add("a", "n", [entry("0.")], FIVE, create=True)
     with pytest.raises(BodyTooLarge):
-        await store.add("a", "n", [entry("1."), entry("2.")], 5)
+        await store.add("a", "n", [entry("1."), entry("2.")], FIVE)
     assert await texts(store, "n") == {"0.": "はい"}
-    await store.add("a", "m", [entry("0.", "零"), entry("1.", "一"), entry("3.")], 5)  # two of them replace others
-    await store.add("b", "m", [entry(f"{number}.") for number in range(5)], 5, create=True)
+    await store.add("a", "m", [entry("0.", "零"), entry("1.", "一"), entry("3.")], FIVE)  # two of them replace others
+    await store.add("b", "m", [entry(f"{number}.") for number in range(5)], FIVE, create=True)
 
 
 async def test_a_server_reads_what_is_new_to_it(store: MemoryStore) -> None:
@@ -189,9 +333,22 @@ async def test_two_that_write_at_the_same_time_lose_nothing(store: MemoryStore) 
 async def test_a_job_is_changed_once_from_a_status_and_forgotten_when_it_has_expired(store: MemoryStore) -> None:
     now = utc_now()
     job = StoredJob("1", "a", "import", "awaiting_input", "secret", "m", now, now, now + timedelta(hours=1))
-    await store.add_job(job)
+    assert await store.add_job(job, 10, 10, now)
     assert await store.job("1") == job
     assert await store.update_job("1", "awaiting_input", status="processing")
     assert not await store.update_job("1", "awaiting_input", status="processing")
-    await store.add_job(replace(job, id="2", expires_at=now - timedelta(seconds=1)))
+    assert await store.add_job(replace(job, id="2", expires_at=now - timedelta(seconds=1)), 10, 10, now)
     assert await store.job("2") is None
+
+
+async def test_the_jobs_of_an_account_are_limited(store: MemoryStore) -> None:
+    now = utc_now()
+    job = StoredJob("0", "a", "import", "awaiting_input", "secret", "m", now, now, now + timedelta(hours=1))
+    stale = now - timedelta(minutes=10)
+    assert await store.add_job(job, 2, 4, stale)
+    assert await store.add_job(replace(job, id="1", status="processing", updated_at=stale), 2, 4, stale)
+    assert not await store.add_job(replace(job, id="2"), 2, 4, stale)
+    assert await store.add_job(replace(job, id="2"), 2, 4, now)  # the server of the second has died
+    assert await store.add_job(replace(job, id="3", operation="export", status="completed"), 2, 4, stale)
+    assert not await store.add_job(replace(job, id="4", operation="export", status="completed"), 2, 4, stale)
+    assert await store.add_job(replace(job, id="4", account_id="b"), 2, 4, stale)

@@ -15,7 +15,7 @@ from dragoman import types as translation
 from dragoman.api import openapi, schemas
 from dragoman.api.answers import file_headers, while_connected
 from dragoman.api.forms import FileForm, receive_file
-from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of
+from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of, parse_terms
 from dragoman.documents import exports
 from dragoman.errors import InvalidRequest
 from dragoman.service.alternatives import MAX_ALTERNATIVES
@@ -269,15 +269,7 @@ def check_options(
 
 def _glossary(value: str) -> str | dict[str, str]:
     """A reference, or entries."""
-    if not value.startswith("{"):
-        return value
-    try:
-        entries: Any = json.loads(value)
-    except (ValueError, RecursionError):
-        raise InvalidRequest("glossary is not a JSON object of terms", param="glossary") from None
-    if not all(isinstance(one, str) for one in entries.values()):
-        raise InvalidRequest("glossary: translations are strings", param="glossary")
-    return entries
+    return parse_terms(value) if value.startswith("{") else value
 
 
 def _memory(value: str) -> bool | str:

@@ -13,7 +13,7 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -327,8 +327,8 @@ def call_of(
             raise InvalidRequest(f"{name}: {len(entries)} entries; this server accepts {most}", param=name)
         if entries and max(map(len, entries)) > characters:
             raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
-    if "" in own_terms:
-        raise InvalidRequest("glossary: a term is empty", param="glossary")
+    if own_terms:
+        _check_terms(request.glossary)
     trace = requests.current.get()
     if deadline_s is None and (header := http.headers.get(DEADLINE_HEADER)) is not None:
         deadline_s = _seconds(header)
@@ -345,6 +345,32 @@ def call_of(
         deadline_s=deadline_s,
         priority=priority,
     )
+
+
+def parse_terms(value: str) -> dict[str, str]:
+    """The terms that a field of a form has as JSON, within the bounds of a body. Raises `InvalidRequest`."""
+    try:
+        entries: Any = parse_json(value.encode(errors="surrogatepass"), MAX_VALUES)
+    except InvalidJson:
+        entries = None
+    except UntranslatableText as error:
+        raise UntranslatableText(f"glossary: {error.message}", param="glossary") from None
+    if not isinstance(entries, dict):
+        raise InvalidRequest("glossary is not a JSON object of terms", param="glossary")
+    terms = cast(dict[str, object], entries)
+    if not all(isinstance(one, str) for one in terms.values()):
+        raise InvalidRequest("glossary: translations are strings", param="glossary")
+    return cast(dict[str, str], terms)
+
+
+def _check_terms(terms: Mapping[str, str]) -> None:
+    """Raise `InvalidRequest` for a term or a translation that is empty, or has a character that is none of a text."""
+    for term, translation in terms.items():
+        for text, name in ((term, "term"), (translation, "translation")):
+            if not text.strip():
+                raise InvalidRequest(f"glossary: the {name} of the entry {term[:40]!r} is empty", param="glossary")
+            if "\x00" in text:
+                raise InvalidRequest(f"glossary: the {name} of the entry {term[:40]!r} has U+0000", param="glossary")
 
 
 async def memories_of(service: TranslationService, account: Account, chosen: bool | str) -> tuple[str, ...] | None:

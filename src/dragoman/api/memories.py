@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
 from datetime import datetime
-from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError
 
 from dragoman import languages
 from dragoman.api import openapi, schemas
@@ -19,6 +19,7 @@ from dragoman.api.forms import receive_body
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
 from dragoman.documents import tmx
 from dragoman.documents.worker import SOURCE
+from dragoman.service.document_runs import full_disk_reported
 
 if TYPE_CHECKING:
     from dragoman.service.service import TranslationService
@@ -74,7 +75,7 @@ class MemoryEntriesBody(schemas.RequestBody):
 
     source: Annotated[str, Field(description="BCP-47 tag of the texts' language.")]
     target: Annotated[str, Field(description="BCP-47 tag of the translations' language.")]
-    entries: schemas.Items[EntryBody]
+    entries: Annotated[list[EntryBody], SkipValidation]  # by `_texts`, in a thread: there may be 100,000
 
 
 class PairOut(BaseModel):
@@ -187,9 +188,13 @@ async def import_file(
 ) -> ImportAnswer:
     """TMX 1.4, whatever the Content-Type. Entries with the text of one in the file get its translation; others stay."""
     service.admission.check_open()
-    with tempfile.TemporaryDirectory(prefix="dragoman-tmx-") as folder:
-        await receive_body(request, FilePath(folder, SOURCE), service.max_file_bytes)
-        found = await service.memories.import_tmx(account.id, name, FilePath(folder))
+    upload = service.memories.uploads.begin(account.id)
+    try:
+        with full_disk_reported():
+            await receive_body(request, upload.path / SOURCE, service.max_file_bytes)
+            found = await service.memories.import_tmx(account.id, name, upload.path)
+    finally:
+        await asyncio.to_thread(upload.discard)
     return ImportAnswer(memory=MemoryOut.of(found.memory), added=found.added, skipped=dict(found.skipped))
 
 
@@ -251,9 +256,23 @@ async def list_entries(
 @router.post("/{memory}/entries", summary="Add entries to a translation memory", responses=_errors(404, 413, 422))
 async def add_entries(memory: Reference, body: MemoryEntriesBody, service: Service, account: Caller) -> MemoryOut:
     """A text that has a translation in this direction gets the new one."""
-    entries = ((one.text, one.translation) for one in body.entries)
-    id = await service.memories.add_texts(account.id, memory, body.source, body.target, entries)
+    id = await service.memories.add_texts(account.id, memory, body.source, body.target, _texts(body.entries))
     return MemoryOut.of(await service.memories.store.get(account.id, id))
+
+
+def _texts(entries: object) -> Iterator[tuple[str, str]]:
+    """The texts of a body's entries with their translations. Raises `RequestValidationError` for the first that is none."""
+    if not isinstance(entries, list):
+        raise RequestValidationError([{"type": "list_type", "loc": ("body", "entries"), "msg": "it is not a list"}])
+    for place, entry in enumerate(cast(list[object], entries)):
+        try:
+            one = EntryBody.model_validate(entry)
+        except ValidationError as fault:
+            errors = fault.errors(include_url=False)
+            raise RequestValidationError(
+                [{**error, "loc": ("body", "entries", place, *error["loc"])} for error in errors[:1]]
+            ) from None
+        yield one.text, one.translation
 
 
 @router.delete("/{memory}/entries/{entry}", summary="Delete an entry", status_code=204, responses=_errors(404))

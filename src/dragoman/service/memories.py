@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from array import array
 from bisect import bisect_left, insort
 from collections import Counter
@@ -19,7 +20,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman import languages
 from dragoman.documents import tmx
@@ -30,6 +32,7 @@ from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, Uns
 from dragoman.storage.memories import (
     MAX_TEXT_CHARACTERS,
     DigestRow,
+    MemoryLimits,
     MemoryStore,
     NewEntry,
     StoredEntry,
@@ -41,6 +44,9 @@ from dragoman.text import marks
 from dragoman.text.marks import MARK_VARIANT, Mark
 from dragoman.types import TranslationRequest
 
+if TYPE_CHECKING:
+    from dragoman.service.uploads import Uploads
+
 T = TypeVar("T")
 
 log = logging.getLogger("dragoman.memories")
@@ -51,9 +57,11 @@ SUGGESTIONS = "suggestions"
 """The memory of what LibreTranslate's clients suggest."""
 BATCH = 500
 """Texts of one look into the database, and entries that are sorted in one by one."""
-ADD_BATCH = 2_000
-"""Entries of one transaction, in which no other can write."""
+ADD_BATCH, ADD_CHARACTERS = 1_000, 1_000_000
+"""Entries, and about as many characters, of one transaction, in which no other can write."""
 EXPORT_PAGE = 1_000
+SWEEP_S = 60.0
+_NOT_STORED = re.compile("[\x00\ud800-\udfff]")
 
 
 def checked(source: str, target: str, text: str, translation: str, *, has_marks: bool) -> NewEntry:
@@ -71,11 +79,11 @@ def checked(source: str, target: str, text: str, translation: str, *, has_marks:
             raise InvalidMemory(f"the {name} is empty", param=name)
         if len(value) > MAX_TEXT_CHARACTERS:
             raise InvalidMemory(f"the {name} has over {MAX_TEXT_CHARACTERS:,} characters", param=name)
-        if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        if _NOT_STORED.search(value):
             raise InvalidMemory(f"the {name} has a character that is not stored: NUL or half of a pair", param=name)
         if not has_marks and MARK_VARIANT.search(value):
             raise InvalidMemory(f"the {name} has characters that read like a mark: {value[:40]!r}", param=name)
-    if not has_marks:
+    if not has_marks or "<" not in text + translation:
         return NewEntry(source, target, text, translation)
     found = marks.canonical(text)
     if found is None:
@@ -145,6 +153,20 @@ def _checked_entries(entries: Iterable[Mapping[str, str]], skipped: Counter[str]
             skipped["text"] += 1
 
 
+def _batches(entries: Iterable[NewEntry]) -> Iterator[list[NewEntry]]:
+    """Yield entries as many at a time as one transaction writes."""
+    batch: list[NewEntry] = []
+    characters = 0
+    for entry in entries:
+        batch.append(entry)
+        characters += len(entry.text) + len(entry.translation)
+        if len(batch) == ADD_BATCH or characters >= ADD_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
 def _written(entries: Iterable[StoredEntry]) -> bytes:
     units = (
         tmx.Unit(one.source, one.target, one.text, one.translation, one.created_at, one.updated_at) for one in entries
@@ -158,12 +180,15 @@ def _holds(known: array[int], beginning: int) -> bool:
 
 
 class Memories:
-    """The memories of one server. `max_entries`: of one account. Only for one event loop."""
+    """The memories of one server. `most`: of one account. Only for one event loop."""
 
-    def __init__(self, store: MemoryStore, workers: Workers, max_entries: int, refresh_s: float = 5.0) -> None:
+    def __init__(
+        self, store: MemoryStore, workers: Workers, uploads: Uploads, most: MemoryLimits, refresh_s: float = 5.0
+    ) -> None:
         self.store = store
+        self.uploads = uploads
         self._workers = workers  # that read files
-        self._max_entries = max_entries
+        self._most = most
         self._refresh_s = refresh_s
         self._of_account: dict[str, dict[str, _Index]] = {}
         self._loading = asyncio.Lock()
@@ -171,7 +196,11 @@ class Memories:
         self._is_failing = False
 
     async def open(self) -> None:
-        """Read which accounts have memories, and go on doing so. Raises `StorageUnavailable`."""
+        """Read which accounts have memories, and go on doing so. Raises `StorageUnavailable`.
+
+        What a server left that was killed is deleted.
+        """
+        await self._sweep()
         await self.refresh()
         self._task = asyncio.create_task(self._refresh_again())
 
@@ -184,9 +213,18 @@ class Memories:
         self._workers.close()
 
     async def _refresh_again(self) -> None:
+        sweep_at_s = monotonic() + SWEEP_S
         while True:
             await asyncio.sleep(self._refresh_s)
             await self._tolerant(self.refresh())
+            await self._tolerant(self.store.delete_rest())
+            if monotonic() >= sweep_at_s:
+                sweep_at_s = monotonic() + SWEEP_S
+                await self._sweep()
+
+    async def _sweep(self) -> None:
+        with suppress(OSError):  # which is reported where a file arrives
+            await asyncio.to_thread(self.uploads.sweep)
 
     async def _tolerant(self, work: Awaitable[None]) -> None:
         """Await work of which a failure costs no translation: the model translates what cannot be looked up."""
@@ -240,14 +278,13 @@ class Memories:
     # ---- changes
 
     async def add(self, account_id: str, reference: str, entries: Iterable[NewEntry], *, create: bool = False) -> str:
-        """Add entries in transactions of `ADD_BATCH`, which replace those of the same text and direction.
+        """Add entries, which replace those of the same text and direction, in several transactions where they are many.
 
         Returns the memory's id. Raises what `MemoryStore.add` raises; entries of the transactions before stay.
         """
-        remaining = iter(entries)
         try:
-            while batch := list(islice(remaining, ADD_BATCH)):
-                reference = await self.store.add(account_id, reference, batch, self._max_entries, create=create)
+            for batch in _batches(entries):
+                reference = await self.store.add(account_id, reference, batch, self._most, create=create)
         finally:
             await self.refresh()
         return reference
@@ -293,24 +330,19 @@ class Memories:
         task = WorkerTask("read", str(folder), ReadOptions(TMX, ""))
         await self._workers.run(task)
         report: dict[str, Any] = json.loads(await asyncio.to_thread(task.file("report").read_text, "utf-8"))
-        if report["entries"] > self._max_entries:
+        if report["entries"] > self._most.entries:
             raise BodyTooLarge(
                 f"the file has {report['entries']:,} translations; the memories of one key have at most "
-                f"{self._max_entries:,} entries",
+                f"{self._most.entries:,} entries",
                 param="file",
             )
         skipped, added = Counter[str](report["skipped"]), 0
         with task.file("units").open(encoding="utf-8") as lines:
-
-            def next_batch() -> list[NewEntry] | None:
-                """None at the file's end."""
-                read = [json.loads(line) for line in islice(lines, ADD_BATCH)]
-                return [*_checked_entries(read, skipped)] if read else None
-
-            reference = await self.store.add(account_id, reference, (), self._max_entries, create=True)
+            batches = _batches(_checked_entries(map(json.loads, lines), skipped))
+            reference = await self.store.add(account_id, reference, (), self._most, create=True)
             try:
-                while (batch := await asyncio.to_thread(next_batch)) is not None:
-                    await self.store.add(account_id, reference, batch, self._max_entries)
+                while batch := await asyncio.to_thread(next, batches, None):
+                    await self.store.add(account_id, reference, batch, self._most)
                     added += len(batch)
             finally:
                 await self.refresh()

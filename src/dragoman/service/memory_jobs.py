@@ -9,20 +9,30 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import shutil
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from secrets import token_hex
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
-from dragoman.errors import DragomanError, InvalidMemory, MemoryExists, StorageUnavailable, UnknownMemory
+from dragoman.errors import (
+    DragomanError,
+    InvalidMemory,
+    InvalidRequest,
+    MemoryExists,
+    QueueFull,
+    StorageUnavailable,
+    UnknownMemory,
+)
 from dragoman.service.memories import Memories
 from dragoman.storage.database import utc_now
 from dragoman.storage.memories import MAX_MEMORIES, StoredJob, StoredMemory
 from dragoman.storage.named import MAX_NAME_CHARACTERS, checked_name
+from dragoman.storage.threads import caller
+
+if TYPE_CHECKING:
+    from dragoman.service.uploads import Upload
 
 log = logging.getLogger("dragoman.memories")
 
@@ -30,15 +40,21 @@ KEEP_S = 3_600.0
 """How long a job is answered for, and its addresses are valid."""
 STALE_S = 600.0
 """An import that is processed for longer has lost its server."""
+MOST_JOBS = 1_000
+"""Jobs of one key that are answered for."""
 WAIT_S = 3.0
 """How long an upload is answered after its import, so that a client that asks at once finds it completed."""
 
 
 class MemoryJobs:
-    """The jobs of one server. Methods raise `StorageUnavailable`; those of a job `UnknownMemory`."""
+    """The jobs of one server. Methods raise `StorageUnavailable`; those of a job `UnknownMemory`.
 
-    def __init__(self, memories: Memories) -> None:
+    `most_in_flight`: imports of one key that wait for their file or are read.
+    """
+
+    def __init__(self, memories: Memories, most_in_flight: int) -> None:
         self._memories = memories
+        self._most_in_flight = most_in_flight
         self._running: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -48,7 +64,7 @@ class MemoryJobs:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def create_import(self, account_id: str, name: str, content_type: str, content_length: int) -> StoredJob:
-        """Return a job that waits for its file. `name`: of the memory, as the client gave it."""
+        """Return a job that waits for its file. `name`: of the memory, as the client gave it. Raises `QueueFull`."""
         now = utc_now()
         job = StoredJob(
             str(uuid4()),
@@ -63,19 +79,28 @@ class MemoryJobs:
             content_type=content_type,
             content_length=content_length,
         )
-        await self._memories.store.add_job(job)
+        await self._add(job)
         return job
 
     async def create_export(self, account_id: str, reference: str) -> StoredJob:
-        """Return a job whose file can be downloaded. Raises `UnknownMemory`."""
+        """Return a job whose file can be downloaded. Raises `UnknownMemory`, `QueueFull`."""
         memory = await self._memories.store.get(account_id, reference)
         now = utc_now()
         expires_at = now + timedelta(seconds=KEEP_S)
         job = StoredJob(
             str(uuid4()), account_id, "export", "completed", token_hex(32), memory.name, now, now, expires_at, memory.id
         )
-        await self._memories.store.add_job(job)
+        await self._add(job)
         return job
+
+    async def _add(self, job: StoredJob) -> None:
+        stale = job.created_at - timedelta(seconds=STALE_S)
+        if not await self._memories.store.add_job(job, self._most_in_flight, MOST_JOBS, stale):
+            raise QueueFull(
+                f"this key has {self._most_in_flight} imports of translation memories that wait for their file or are read, or "
+                f"{MOST_JOBS:,} jobs within the hour: upload their files, or try again later",
+                retry_after_s=60.0,
+            )
 
     async def get(self, id: str, account_id: str) -> StoredJob:
         """Return an account's job."""
@@ -93,27 +118,34 @@ class MemoryJobs:
         right = job is not None and hmac.compare_digest(job.secret.encode(), secret.encode("utf-8", "surrogatepass"))
         if job is None or not right or job.operation != operation:
             raise UnknownMemory("there is no such file; its address may have expired")
+        caller.set(job.account_id)
         return job
 
-    async def begin(self, job: StoredJob, folder: Path) -> None:
-        """Import the file `source` of a folder, which is deleted then; return when that is done, or after `WAIT_S`.
+    async def begin(self, job: StoredJob, upload: Upload, size: int) -> None:
+        """Import the file `source` of an upload, which is deleted then; return when that is done, or after `WAIT_S`.
 
-        A file that is uploaded twice is imported once.
+        A file that is uploaded twice is imported once. Raises `InvalidRequest` for a file of another `size` than the job's:
+        the right one may be uploaded then.
         """
         try:
+            if size != job.content_length:
+                raise InvalidRequest(
+                    f"the file has {size:,} bytes, and content_length of its import is {job.content_length:,}",
+                    param="content_length",
+                )
             is_first = await self._memories.store.update_job(job.id, "awaiting_input", status="processing")
         except BaseException:
-            self.delete_folder(folder)
+            await asyncio.to_thread(upload.discard)
             raise
         if not is_first:
-            self.delete_folder(folder)
+            await asyncio.to_thread(upload.discard)
             return
-        task = asyncio.create_task(self._import(job, folder))
+        task = asyncio.create_task(self._import(job, upload))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         await asyncio.wait((task,), timeout=WAIT_S)
 
-    async def _import(self, job: StoredJob, folder: Path) -> None:
+    async def _import(self, job: StoredJob, upload: Upload) -> None:
         memory: StoredMemory | None = None
         ended: dict[str, object] = {
             "status": "failed",
@@ -121,7 +153,7 @@ class MemoryJobs:
         }
         try:
             memory = await self._create(job)
-            imported = await self._memories.import_tmx(job.account_id, memory.id, folder)
+            imported = await self._memories.import_tmx(job.account_id, memory.id, upload.path)
             ended = {"status": "completed", "memory_id": memory.id, "skipped": sum(imported.skipped.values())}
         except DragomanError as error:
             ended["error_message"] = error.message
@@ -129,7 +161,7 @@ class MemoryJobs:
             log.exception("an import of a translation memory failed")
             ended["error_message"] = "the server failed on this file; see its log"
         finally:
-            self.delete_folder(folder)
+            await asyncio.to_thread(upload.discard)
             with suppress(StorageUnavailable, UnknownMemory):
                 if memory is not None and ended["status"] == "failed":
                     await self._memories.changed(self._memories.store.delete(job.account_id, memory.id))
@@ -142,11 +174,6 @@ class MemoryJobs:
             with suppress(MemoryExists):
                 return await self._memories.store.create(job.account_id, name)
         raise InvalidMemory(f"a key has at most {MAX_MEMORIES} memories")
-
-    @staticmethod
-    def delete_folder(folder: Path) -> None:
-        """Delete an upload's folder, which has one file and what was read from it."""
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _clean(name: str) -> str:

@@ -78,7 +78,7 @@ class TranslationService:
         self._database = database
         self._glossaries = stack.glossaries(database) if database else None
         self._memories = stack.memories(database, settings) if database else None
-        self._memory_jobs = stack.memory_jobs(self._memories) if self._memories else None
+        self._memory_jobs = stack.memory_jobs(self._memories, settings) if self._memories else None
         self._documents = stack.documents(self, database) if database and settings.documents.folder else None
         auth = settings.auth
         self.accounts = Accounts(

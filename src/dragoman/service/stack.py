@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -184,17 +186,25 @@ def memories(database: Database, settings: Settings) -> Memories:
     """Return the translation memories of a database, not opened yet."""
     from dragoman.documents.worker import Workers
     from dragoman.service.memories import Memories
-    from dragoman.storage.memories import MemoryStore
+    from dragoman.service.uploads import Uploads
+    from dragoman.storage.memories import MemoryLimits, MemoryStore
 
     workers = Workers(settings.documents.worker_memory_bytes, settings.documents.worker_timeout_s, at_once=2)
-    return Memories(MemoryStore(database), workers, settings.memory.max_entries_per_key, settings.auth.refresh_s)
+    most = MemoryLimits(settings.memory.max_entries_per_key, settings.memory.max_bytes_per_key)
+    uploads = Uploads(_files_folder(settings) / "imports")
+    return Memories(MemoryStore(database), workers, uploads, most, settings.auth.refresh_s)
 
 
-def memory_jobs(memories: Memories) -> MemoryJobs:
+def _files_folder(settings: Settings) -> Path:
+    """The folder for files of clients; where documents have none, one of this user's temporary folder."""
+    return Path(settings.documents.folder or Path(tempfile.gettempdir(), f"dragoman-{os.getuid()}"))
+
+
+def memory_jobs(memories: Memories, settings: Settings) -> MemoryJobs:
     """Return the imports and exports of translation memories as jobs."""
     from dragoman.service.memory_jobs import MemoryJobs
 
-    return MemoryJobs(memories)
+    return MemoryJobs(memories, settings.documents.max_jobs_per_key)
 
 
 def documents(service: TranslationService, database: Database) -> Documents:

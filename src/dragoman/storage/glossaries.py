@@ -2,17 +2,24 @@
 
 A glossary has an id, which never changes, and a name; callers may use either. Each change of its entries increases the
 version, which is part of the keys of cached translations.
+
+The entries of a dictionary are read and replaced together, so they are one JSON object in one row: 100,000 of them are written
+in the time of a few megabytes, at once, and a list of glossaries does not read them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from threading import Lock
 
 from sqlalchemy import (
     Column,
@@ -23,7 +30,7 @@ from sqlalchemy import (
     Row,
     String,
     Table,
-    bindparam,
+    Text,
     delete,
     func,
     insert,
@@ -31,6 +38,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from dragoman import languages
@@ -39,9 +47,13 @@ from dragoman.storage.database import METADATA, Database, utc_now
 from dragoman.storage.named import MAX_NAME_CHARACTERS, Pair, PairCount, checked_name
 
 MAX_TERM_CHARACTERS = 500
-"""With the languages and the id, the largest that fits into an index row of PostgreSQL."""
+"""Of a term, and of its translation."""
 MAX_ENTRIES = 100_000
 """The limit of one glossary."""
+MAX_DICTIONARY_CHARACTERS = 16_000_000
+"""Of one dictionary's entries as JSON, which one transaction writes."""
+MAX_GLOSSARIES, MAX_DICTIONARIES = 1_000, 5_000
+"""Of a server: a list shows them all."""
 _CACHED_DICTIONARIES = 64
 
 _glossaries = Table(
@@ -53,17 +65,17 @@ _glossaries = Table(
     Column("created_at", DateTime, nullable=False),  # UTC
     Column("updated_at", DateTime, nullable=False),
 )
-_entries = Table(
-    "glossary_entries",
+_dictionaries = Table(
+    "glossary_dictionaries",
     METADATA,
     Column("glossary_id", String(36), ForeignKey("glossaries.id", ondelete="CASCADE"), primary_key=True),
     Column("source", String(64), primary_key=True),
     Column("target", String(64), primary_key=True),
-    Column("term", String(MAX_TERM_CHARACTERS), primary_key=True),
-    Column("translation", String(MAX_TERM_CHARACTERS), nullable=False),
-    # Its number in its glossary, in the order in which dictionaries were created.
-    Column("dictionary", Integer, nullable=False, server_default="0"),
+    Column("number", Integer, nullable=False),  # in its glossary, in the order in which dictionaries were created
+    Column("entry_count", Integer, nullable=False),
+    Column("entries", Text, nullable=False),  # a JSON object in the order of the terms, after all that a list reads
 )
+_INFO = [_dictionaries.c[name] for name in ("source", "target", "entry_count")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +115,8 @@ class Glossaries:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._cached: OrderedDict[tuple[str, int, str, str], StoredDictionary] = OrderedDict()
+        self._caching = Lock()  # dictionaries are read in several threads
+        self._merging = asyncio.Lock()
 
     async def create(self, name: str, dictionaries: Mapping[Pair, Mapping[str, str]] | None = None) -> StoredGlossary:
         """Create a glossary with version 1. Raises `GlossaryExists` if the name is in use."""
@@ -110,6 +124,7 @@ class Glossaries:
         checked: dict[Pair, dict[str, str]] = {}
         for pair, entries in (dictionaries or {}).items():
             checked.setdefault(_checked_pair(*pair), {}).update(await asyncio.to_thread(_checked_entries, entries))
+        contents = {pair: await asyncio.to_thread(_content, entries) for pair, entries in checked.items()}
 
         def create(connection: Connection) -> StoredGlossary:
             now = utc_now()
@@ -117,12 +132,14 @@ class Glossaries:
             taken = connection.execute(select(_glossaries.c.id).where(_glossaries.c.name == name)).first()
             if taken is not None:
                 raise GlossaryExists(f"there is a glossary named {name!r} already: {taken.id}", param="name")
+            if (connection.scalar(select(func.count()).select_from(_glossaries)) or 0) >= MAX_GLOSSARIES:
+                raise BodyTooLarge(f"this server stores at most {MAX_GLOSSARIES:,} glossaries", param="name")
             try:
                 connection.execute(insert(_glossaries), [row])
             except IntegrityError:  # created by another server in between
                 raise GlossaryExists(f"there is a glossary named {name!r} already", param="name") from None
-            for number, (pair, entries) in enumerate(checked.items()):
-                _insert(connection, str(row["id"]), pair, entries, number)
+            for pair, content in contents.items():
+                _put(connection, str(row["id"]), pair, content)
             return _read_info(connection, str(row["id"]))
 
         return await self._database.write(create)
@@ -131,9 +148,12 @@ class Glossaries:
         """Return all glossaries, by name."""
 
         def read(connection: Connection) -> tuple[StoredGlossary, ...]:
-            counts = _counts(connection)
+            counts: dict[str, list[PairCount]] = {}
+            numbered = select(_dictionaries.c.glossary_id, *_INFO).order_by(_dictionaries.c.number)
+            for glossary_id, *info in connection.execute(numbered):
+                counts.setdefault(glossary_id, []).append(PairCount(*info))
             rows = connection.execute(select(_glossaries)).all()
-            found = [_glossary(row, counts.get(row.id, ())) for row in rows]
+            found = [_glossary(row, tuple(counts.get(row.id, ()))) for row in rows]
             return tuple(sorted(found, key=lambda one: one.name))
 
         return await self._database.read(read)
@@ -155,27 +175,46 @@ class Glossaries:
             if pair is None:
                 return StoredDictionary(row.id, row.version, source, target, {})
             key = (str(row.id), int(row.version), *pair)
-            found = self._cached.pop(key, None)
+            with self._caching:
+                found = self._cached.get(key)
             if found is None:
-                found = StoredDictionary(*key, entries=_entries_of(connection, row.id, pair))
-            self._cached[key] = found
-            while len(self._cached) > _CACHED_DICTIONARIES:
-                self._cached.popitem(last=False)
+                found = StoredDictionary(*key, entries=json.loads(_content_of(connection, row.id, pair) or "{}"))
+            with self._caching:
+                found = self._cached[key] = self._cached.pop(
+                    key, found
+                )  # the last one to be used, and one object for all
+                while len(self._cached) > _CACHED_DICTIONARIES:
+                    self._cached.popitem(last=False)
             return found
 
         return await self._database.read(read)
 
     async def replace(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
         """Replace all entries of a direction."""
-        return await self._write_entries(reference, _checked_pair(source, target), entries, keep=False)
+        pair = _checked_pair(source, target)
+        content = await asyncio.to_thread(lambda: _content(_checked_entries(entries)))
+        return await self._database.write(lambda connection: _changed(connection, reference, pair, content))
 
     async def merge(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
         """Add entries to a direction; an existing term gets the new translation."""
-        return await self._write_entries(reference, _checked_pair(source, target), entries, keep=True)
+        pair = _checked_pair(source, target)
+        new = await asyncio.to_thread(_checked_entries, entries)
+
+        def read(connection: Connection) -> tuple[int, str]:
+            row = _row(connection, reference)
+            return row.version, _content_of(connection, row.id, pair) or "{}"
+
+        async with self._merging:
+            while True:  # until no other server has changed it meanwhile
+                version, stored = await self._database.read(read)
+                content = await asyncio.to_thread(lambda: _content({**json.loads(stored), **new}))  # noqa: B023 (awaited)
+                change = partial(_changed, reference=reference, pair=pair, content=content, version=version)
+                with suppress(_ChangedMeanwhile):
+                    return await self._database.write(change)
 
     async def delete_dictionary(self, reference: str, source: str, target: str) -> StoredGlossary:
         """Delete all entries of a direction."""
-        return await self._write_entries(reference, _checked_pair(source, target), {}, keep=False)
+        return await self.replace(reference, source, target, {})
 
     async def rename(self, reference: str, name: str) -> StoredGlossary:
         """Rename a glossary without a new version. Raises `GlossaryExists` if the name is in use."""
@@ -197,36 +236,10 @@ class Glossaries:
 
         def remove(connection: Connection) -> None:
             row = _row(connection, reference, for_update=True)
-            connection.execute(delete(_entries).where(_entries.c.glossary_id == row.id))
+            connection.execute(delete(_dictionaries).where(_dictionaries.c.glossary_id == row.id))
             connection.execute(delete(_glossaries).where(_glossaries.c.id == row.id))
 
         await self._database.write(remove)
-
-    async def _write_entries(
-        self, reference: str, pair: Pair, entries: Mapping[str, str], *, keep: bool
-    ) -> StoredGlossary:
-        entries = await asyncio.to_thread(_checked_entries, entries)
-
-        def change(connection: Connection) -> StoredGlossary:
-            row = _row(connection, reference, for_update=True)
-            number = _dictionary_number(connection, row.id, pair)
-            of_pair = (
-                (_entries.c.glossary_id == row.id) & (_entries.c.source == pair[0]) & (_entries.c.target == pair[1])
-            )
-            if not keep:
-                connection.execute(delete(_entries).where(of_pair))
-            elif entries:
-                same_term = delete(_entries).where(of_pair, _entries.c.term == bindparam("replaced"))
-                connection.execute(same_term, [{"replaced": term} for term in entries])
-            _insert(connection, row.id, pair, entries, number)
-            connection.execute(
-                update(_glossaries)
-                .where(_glossaries.c.id == row.id)
-                .values(version=_glossaries.c.version + 1, updated_at=utc_now())
-            )
-            return _read_info(connection, row.id)
-
-        return await self._database.write(change)
 
 
 # ---- checks
@@ -285,32 +298,73 @@ def _row(connection: Connection, reference: str, *, for_update: bool = False) ->
     return found
 
 
-def _dictionary_number(connection: Connection, glossary_id: str, pair: Pair) -> int:
-    """Return the number of a glossary's dictionary, or the next free number if it has none for these languages."""
-    c = _entries.c
-    numbers = select(func.max(c.dictionary)).where(c.glossary_id == glossary_id)
-    own = connection.scalar(numbers.where(c.source == pair[0], c.target == pair[1]))
-    if own is not None:
-        return own
-    last = connection.scalar(numbers)
-    return 0 if last is None else last + 1
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """A dictionary's entries as they are stored."""
+
+    entry_count: int
+    entries: str
 
 
-def _insert(connection: Connection, glossary_id: str, pair: Pair, entries: Mapping[str, str], number: int) -> None:
-    if not entries:
+def _content(entries: Mapping[str, str]) -> _Content:
+    """Raises `BodyTooLarge`."""
+    written = json.dumps(dict(sorted(entries.items())), ensure_ascii=False)
+    if len(written) > MAX_DICTIONARY_CHARACTERS:
+        message = f"the entries of one pair of languages have at most {MAX_DICTIONARY_CHARACTERS:,} characters"
+        raise BodyTooLarge(message, param="entries")
+    return _Content(len(entries), written)
+
+
+class _ChangedMeanwhile(Exception):
+    """A glossary has another version than the one whose entries were merged."""
+
+
+def _changed(
+    connection: Connection, reference: str, pair: Pair, content: _Content, version: int | None = None
+) -> StoredGlossary:
+    """Replace a dictionary, and increase the glossary's version. Raises `_ChangedMeanwhile` if that is not `version`."""
+    row = _row(connection, reference, for_update=True)
+    if version not in (None, row.version):
+        raise _ChangedMeanwhile
+    _put(connection, row.id, pair, content)
+    values = {"version": _glossaries.c.version + 1, "updated_at": utc_now()}
+    connection.execute(update(_glossaries).where(_glossaries.c.id == row.id).values(**values))
+    return _read_info(connection, row.id)
+
+
+def _put(connection: Connection, glossary_id: str, pair: Pair, content: _Content) -> None:
+    """Write a dictionary in place of the one of this pair, whose number it takes. Without entries there is none."""
+    c = _dictionaries.c
+    own = c.glossary_id == glossary_id
+    of_pair = own & (c.source == pair[0]) & (c.target == pair[1])
+    if not content.entry_count:
+        connection.execute(delete(_dictionaries).where(of_pair))
         return
-    count = connection.scalar(select(func.count()).select_from(_entries).where(_entries.c.glossary_id == glossary_id))
-    if (count or 0) + len(entries) > MAX_ENTRIES:
-        raise BodyTooLarge(f"a glossary has at most {MAX_ENTRIES} entries", param="entries")
-    head = {"glossary_id": glossary_id, "source": pair[0], "target": pair[1], "dictionary": number}
-    connection.execute(
-        insert(_entries), [{**head, "term": term, "translation": entries[term]} for term in sorted(entries)]
+    others = select(func.coalesce(func.sum(c.entry_count), 0), func.coalesce(func.max(c.number), -1)).where(
+        own, ~of_pair
     )
+    count, last = connection.execute(others).one()
+    if count + content.entry_count > MAX_ENTRIES:
+        raise BodyTooLarge(f"a glossary has at most {MAX_ENTRIES} entries", param="entries")
+    key = {"glossary_id": glossary_id, "source": pair[0], "target": pair[1]}
+    new = {"entry_count": content.entry_count, "entries": content.entries}
+    insert_into = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
+    statement = insert_into(_dictionaries).values(**key, **new, number=last + 1)
+    connection.execute(statement.on_conflict_do_update(index_elements=[*key], set_=new))
+    if (connection.scalar(select(func.count()).select_from(_dictionaries)) or 0) > MAX_DICTIONARIES:
+        message = f"the glossaries of this server have at most {MAX_DICTIONARIES:,} dictionaries"
+        raise BodyTooLarge(message, param="dictionaries")
+
+
+def _content_of(connection: Connection, glossary_id: str, pair: Pair) -> str | None:
+    c = _dictionaries.c
+    of_pair = (c.glossary_id == glossary_id) & (c.source == pair[0]) & (c.target == pair[1])
+    return connection.scalar(select(c.entries).where(of_pair))
 
 
 def _serving(connection: Connection, glossary_id: str, source: str, target: str) -> Pair | None:
     """Return the dictionary's pair for a direction: the same pair, or the nearest of the same languages."""
-    pairs = [(one.source, one.target) for one in _counts(connection, glossary_id).get(glossary_id, ())]
+    pairs = [(one.source, one.target) for one in _infos(connection, glossary_id)]
     if (source, target) in pairs:
         return source, target
     nearest_source = languages.match(source, tuple(pair[0] for pair in pairs))
@@ -318,31 +372,15 @@ def _serving(connection: Connection, glossary_id: str, source: str, target: str)
     return (nearest_source, nearest_target) if nearest_source and nearest_target else None
 
 
-def _entries_of(connection: Connection, glossary_id: str, pair: Pair) -> dict[str, str]:
-    rows = connection.execute(
-        select(_entries.c.term, _entries.c.translation).where(
-            _entries.c.glossary_id == glossary_id, _entries.c.source == pair[0], _entries.c.target == pair[1]
-        )
-    )
-    return dict(sorted((str(term), str(translation)) for term, translation in rows))
-
-
-def _counts(connection: Connection, glossary_id: str | None = None) -> dict[str, tuple[PairCount, ...]]:
-    """Return the dictionaries of all glossaries, or of one."""
-    columns = (_entries.c.glossary_id, _entries.c.source, _entries.c.target)
-    query = select(*columns, func.count()).group_by(*columns)
-    if glossary_id is not None:
-        query = query.where(_entries.c.glossary_id == glossary_id)
-    found: dict[str, tuple[PairCount, ...]] = {}
-    for row in connection.execute(query.order_by(func.min(_entries.c.dictionary), *columns)):
-        owner = str(row[0])
-        found[owner] = (*found.get(owner, ()), PairCount(str(row[1]), str(row[2]), int(row[3])))
-    return found
+def _infos(connection: Connection, glossary_id: str) -> tuple[PairCount, ...]:
+    """Return a glossary's dictionaries in the order in which they were created."""
+    own = select(*_INFO).where(_dictionaries.c.glossary_id == glossary_id).order_by(_dictionaries.c.number)
+    return tuple(PairCount(*row) for row in connection.execute(own))
 
 
 def _read_info(connection: Connection, glossary_id: str) -> StoredGlossary:
     row = connection.execute(select(_glossaries).where(_glossaries.c.id == glossary_id)).one()
-    return _glossary(row, _counts(connection, glossary_id).get(glossary_id, ()))
+    return _glossary(row, _infos(connection, glossary_id))
 
 
 def _glossary(row: Row[tuple[object, ...]], dictionaries: tuple[PairCount, ...]) -> StoredGlossary:

@@ -3,16 +3,25 @@
 An entry is a text in a source language with its translation into a target language. Within a memory a text has one translation
 in a direction; a new one replaces it. Each change increases the memory's version, which its entries carry, so that a server
 reads only what is new to it.
+
+A memory may have 200,000 entries or hundreds of megabytes. So entries are counted where they are written, by pair of languages;
+a search reads a bounded number of characters in a transaction and goes on from there in the next one; and a memory that is
+deleted is gone at once, while its entries are deleted by several transactions.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from hashlib import blake2b
+from itertools import accumulate
+from time import monotonic
 from typing import Any, Literal
 
 from sqlalchemy import (
@@ -26,12 +35,15 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     Row,
+    Select,
     String,
     Table,
     Text,
     UniqueConstraint,
     and_,
+    cast,
     delete,
+    false,
     func,
     insert,
     literal,
@@ -45,13 +57,26 @@ from sqlalchemy.exc import IntegrityError
 
 from dragoman.errors import BodyTooLarge, InvalidMemory, MemoryExists, UnknownMemory
 from dragoman.storage.database import METADATA, Database, utc_now
+from dragoman.storage.folding import composed, folded
 from dragoman.storage.named import MAX_NAME_CHARACTERS, Pair, PairCount, checked_name
 
 MAX_MEMORIES = 100
 """Of one account: each text of its calls is looked for in all of them."""
 MAX_TEXT_CHARACTERS = 20_000
 """Of an entry's text, and of its translation."""
+MAX_PAIRS = 2_000
+"""Pairs of languages in the memories of an account: a list shows them all."""
 DIGEST_BYTES = 16
+SCAN_CHARACTERS = 2_000_000
+"""A search looks at about as many of each transaction, and a page of entries has no more."""
+SEARCH_S = 1.0
+"""So long a search goes on that has found nothing; then its page is empty, and the next one goes on."""
+DELETE_BYTES = 4_000_000
+"""Of the texts that are deleted in one transaction, about."""
+FEWEST_ROWS, MOST_ROWS = 20, 2_000
+_DELETED = ""
+"""The account of memories that are deleted, and whose entries may still be there."""
+_BETWEEN = "\x00"  # which no entry has
 
 _memories = Table(
     "memories",
@@ -76,7 +101,19 @@ _entries = Table(
     Column("version", Integer, nullable=False),  # of the memory, when the entry was written
     Column("created_at", DateTime, nullable=False),
     Column("updated_at", DateTime, nullable=False),
+    # Of text and translation, as `folding.folded` makes them; None: written by a server of before this column.
+    Column("folded_text", Text),
+    Column("folded_translation", Text),
     Index("ix_memory_entries_version", "memory_id", "version"),
+)
+_pairs = Table(
+    "memory_pairs",
+    METADATA,
+    Column("memory_id", String(36), ForeignKey("memories.id", ondelete="CASCADE"), primary_key=True),
+    Column("source", String(64), primary_key=True),
+    Column("target", String(64), primary_key=True),
+    Column("entry_count", Integer, nullable=False),
+    Column("bytes", BigInteger, nullable=False),  # of texts and translations in UTF-8
 )
 _jobs = Table(
     "memory_jobs",
@@ -99,6 +136,16 @@ _jobs = Table(
 
 DigestRow = tuple[str, str, bytes]
 """Source, target and digest of an entry."""
+EntryKey = tuple[str, bytes, str]
+"""Source, digest and target of an entry: their order is that of entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimits:
+    """What all memories of an account may have. `bytes`: of texts and translations in UTF-8."""
+
+    entries: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +183,7 @@ class NewEntry:
     translation: str
 
     @property
-    def key(self) -> tuple[str, bytes, str]:
+    def key(self) -> EntryKey:
         return self.source, digest_of(self.text), self.target
 
 
@@ -155,7 +202,7 @@ class StoredEntry:
     @property
     def id(self) -> str:
         """What it is called within its memory; it stays when its translation changes."""
-        return f"{self.source}.{self.digest.hex()}.{self.target}"
+        return _entry_id((self.source, self.digest, self.target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +268,7 @@ class MemoryStore:
 
         def read(connection: Connection) -> tuple[StoredMemory, ...]:
             own = _memories.c.account_id == account_id
-            pairs = _pairs(connection, own)
+            pairs = _counts(connection, own)
             rows = connection.execute(select(_memories).where(own)).all()
             return tuple(sorted((_memory(row, pairs.get(row.id, ())) for row in rows), key=lambda one: one.name))
 
@@ -247,18 +294,25 @@ class MemoryStore:
         return await self._database.write(rename)
 
     async def delete(self, account_id: str, reference: str) -> None:
-        """Delete a memory with all its entries."""
+        """Delete a memory with all its entries. It is gone before its entries are; see `delete_rest`."""
 
         def remove(connection: Connection) -> None:
             row = _row(connection, account_id, reference, for_update=True)
-            connection.execute(delete(_entries).where(_entries.c.memory_id == row.id))
-            connection.execute(delete(_memories).where(_memories.c.id == row.id))
+            gone = update(_memories).where(_memories.c.id == row.id).values(account_id=_DELETED, name=row.id)
+            connection.execute(gone)
 
         await self._database.write(remove)
+        await self.delete_rest()
+
+    async def delete_rest(self) -> None:
+        """Delete the entries of memories that are deleted, also of a server that was stopped meanwhile."""
+        while await self._database.write(_delete_some):
+            pass
 
     async def versions(self) -> list[MemoryVersion]:
         """Return the versions of the memories of all accounts."""
         columns = select(_memories.c.id, _memories.c.account_id, _memories.c.version)
+        columns = columns.where(_memories.c.account_id != _DELETED)
         return await self._database.read(
             lambda connection: [MemoryVersion(*row) for row in connection.execute(columns).all()]
         )
@@ -266,14 +320,14 @@ class MemoryStore:
     # ---- entries
 
     async def add(
-        self, account_id: str, reference: str, entries: Iterable[NewEntry], most: int, *, create: bool = False
+        self, account_id: str, reference: str, entries: Iterable[NewEntry], most: MemoryLimits, *, create: bool = False
     ) -> str:
         """Add entries, which replace those of the same text and direction; return the memory's id.
 
-        `most`: of all entries of the account; with more, `BodyTooLarge` is raised and none is added. `create`: where the
-        account has no such memory, one of this name is made.
+        With more than `most`, `BodyTooLarge` is raised and none is added. `create`: where the account has no such memory, one
+        of this name is made. All entries are written by one transaction: a caller gives a few thousand at most.
         """
-        new = {entry.key: entry for entry in entries}
+        rows = await asyncio.to_thread(lambda: {entry.key: _new_row(entry) for entry in entries})
 
         def add(connection: Connection) -> str:
             try:
@@ -283,29 +337,12 @@ class MemoryStore:
                     raise
                 memory_id = _create(connection, account_id, checked_name(reference, "memory", InvalidMemory))
             now, version = utc_now(), _next_version(connection, memory_id)
-            rows = [
-                {
-                    "memory_id": memory_id,
-                    "source": entry.source,
-                    "digest": digest,
-                    "target": entry.target,
-                    "text": entry.text,
-                    "translation": entry.translation,
-                    "version": version,
-                    "created_at": now,
-                    "updated_at": now,
-                }
-                for (_, digest, _), entry in new.items()
-            ]
             if rows:
-                insert_into = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
-                statement: Any = insert_into(_entries)
-                changed = {name: statement.excluded[name] for name in ("translation", "version", "updated_at")}
-                keys = [column.name for column in _entries.primary_key.columns]
-                connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
-            of_account = select(func.count()).select_from(_entries.join(_memories))
-            if (connection.scalar(of_account.where(_memories.c.account_id == account_id)) or 0) > most:
-                raise BodyTooLarge(f"the memories of one key have at most {most:,} entries", param="entries")
+                head = {"memory_id": memory_id, "version": version, "created_at": now, "updated_at": now}
+                added = _added(connection, memory_id, rows)
+                _upsert(connection, [head | row for row in rows.values()])
+                _count_added(connection, memory_id, added)
+                _check_limits(connection, account_id, most, added)
             return memory_id
 
         try:
@@ -315,14 +352,16 @@ class MemoryStore:
 
     async def remove(self, account_id: str, reference: str, entry_id: str) -> None:
         """Delete an entry by its id. Raises `UnknownMemory`, also where there is no such entry."""
+        source, digest, target = _key_of(entry_id) or ("", b"", "")
 
         def remove(connection: Connection) -> None:
             row = _row(connection, account_id, reference, for_update=True)
-            source, digest, target = _place_of(entry_id) or ("", b"", "")
             c = _entries.c
             own = and_(c.memory_id == row.id, c.source == source, c.digest == digest, c.target == target)
-            if connection.execute(delete(_entries).where(own)).rowcount == 0:
+            deleted = connection.execute(delete(_entries).where(own).returning(c.text, c.translation)).first()
+            if deleted is None:
                 raise UnknownMemory("the memory has no such entry")
+            _count_added(connection, row.id, {(source, target): (-1, -sum(len(text.encode()) for text in deleted))})
             _next_version(connection, row.id)
 
         await self._database.write(remove)
@@ -338,28 +377,29 @@ class MemoryStore:
         case_sensitive: bool = False,
         pair: Pair | None = None,
     ) -> EntryPage:
-        """Return entries from `cursor` on; `find`: of those whose text or translation has it; `pair`: of this direction.
+        """Return up to `limit` entries from `cursor` on; `find`: of those whose text or translation has it; `pair`: of this
+        direction.
 
-        A cursor is the id of the last entry of the page before. Raises `InvalidMemory` for another one.
+        A page ends early where it is large, and a search where it has read for long: it is empty while more may come only after
+        `SEARCH_S`. A cursor is the id of the last entry that was looked at. Raises `InvalidMemory` for another one.
         """
-        c = _entries.c
-        after = _place_of(cursor) if cursor else None
+        after = _key_of(cursor) if cursor else None
         if cursor and after is None:
             raise InvalidMemory("the cursor is none that this server gave", param="cursor")
+        matches = _matcher(find, case_sensitive)
 
         def read(connection: Connection) -> EntryPage:
-            query = select(_entries).where(c.memory_id == _row(connection, account_id, reference).id)
-            if after is not None:
-                query = query.where(tuple_(c.source, c.digest, c.target) > tuple_(*map(literal, after)))
-            if pair is not None:
-                query = query.where(c.source == pair[0], c.target == pair[1])
-            if find:
-                query = query.where(or_(*(_has(column, find, case_sensitive) for column in (c.text, c.translation))))
-            rows = connection.execute(query.order_by(c.source, c.digest, c.target).limit(limit + 1)).all()
-            entries = [_entry(row) for row in rows[:limit]]
-            return EntryPage(entries, entries[-1].id if len(rows) > limit else None)
+            memory_id = _row(connection, account_id, reference).id
+            query = _haystacks(exact=case_sensitive or not find).where(_entries.c.memory_id == memory_id)
+            found, cursor = _scan(connection, query, after, pair, limit, matches)
+            return EntryPage(_of_keys(connection, memory_id, found), None if cursor is None else _entry_id(cursor))
 
-        return await self._database.read(read)
+        until_s = monotonic() + SEARCH_S
+        while True:
+            page = await self._database.read(read)
+            if page.entries or page.cursor is None or monotonic() >= until_s:
+                return page
+            after = _key_of(page.cursor)
 
     async def digests(self, memory_id: str, after: int) -> list[DigestRow]:
         """Return source, target and digest of the entries that were written after a version, in the order of digests."""
@@ -383,14 +423,27 @@ class MemoryStore:
 
     # ---- jobs
 
-    async def add_job(self, job: StoredJob) -> None:
-        """Store a job, and delete those that have expired."""
+    async def add_job(self, job: StoredJob, most_in_flight: int, most: int, stale_before: datetime) -> bool:
+        """Store a job, and delete those that have expired.
 
-        def add(connection: Connection) -> None:
+        False: the account has `most` jobs that are answered for, or `most_in_flight` imports that wait for their file or were
+        begun after `stale_before`.
+        """
+        own = select(func.count()).select_from(_jobs).where(_jobs.c.account_id == job.account_id)
+        is_processed = and_(_jobs.c.status == "processing", _jobs.c.updated_at >= stale_before)
+        in_flight = own.where(or_(_jobs.c.status == "awaiting_input", is_processed))
+
+        def add(connection: Connection) -> bool:
             connection.execute(delete(_jobs).where(_jobs.c.expires_at < utc_now()))
+            is_import = job.operation == "import"
+            if is_import and (connection.scalar(in_flight) or 0) >= most_in_flight:
+                return False
+            if (connection.scalar(own) or 0) >= most:
+                return False
             connection.execute(insert(_jobs), [{field.name: getattr(job, field.name) for field in fields(StoredJob)}])
+            return True
 
-        await self._database.write(add)
+        return await self._database.write(add)
 
     async def job(self, id: str) -> StoredJob | None:
         """Return a job that has not expired."""
@@ -444,13 +497,13 @@ def _next_version(connection: Connection, memory_id: str) -> int:
 
 
 def _info(connection: Connection, row: Row[tuple[Any, ...]]) -> StoredMemory:
-    return _memory(row, _pairs(connection, _memories.c.id == row.id).get(row.id, ()))
+    return _memory(row, _counts(connection, _memories.c.id == row.id).get(row.id, ()))
 
 
-def _pairs(connection: Connection, of_memories: ColumnElement[bool]) -> dict[str, tuple[PairCount, ...]]:
+def _counts(connection: Connection, of_memories: ColumnElement[bool]) -> dict[str, tuple[PairCount, ...]]:
     """Return the pairs of these memories, by memory; the pair with the most entries comes first."""
-    columns = (_entries.c.memory_id, _entries.c.source, _entries.c.target)
-    counts = select(*columns, func.count()).select_from(_entries.join(_memories)).where(of_memories).group_by(*columns)
+    columns = (_pairs.c.memory_id, _pairs.c.source, _pairs.c.target, _pairs.c.entry_count)
+    counts = select(*columns).select_from(_pairs.join(_memories)).where(of_memories)
     found: dict[str, tuple[PairCount, ...]] = {}
     for memory_id, source, target, count in sorted(
         connection.execute(counts), key=lambda one: (-one[3], one[1], one[2])
@@ -469,17 +522,234 @@ def _entry(row: Row[tuple[Any, ...]]) -> StoredEntry:
     return StoredEntry(row.source, row.target, bytes(row.digest), row.text, row.translation, *times)
 
 
-def _has(column: Any, wanted: str, case_sensitive: bool) -> Any:
-    """Whether a column has a text in it. LIKE would ignore case in SQLite, and not in PostgreSQL."""
-    if not case_sensitive:
-        column, wanted = func.lower(column), wanted.lower()
-    return func.replace(column, wanted, "") != column
-
-
 _ENTRY_ID = re.compile(r"([A-Za-z0-9-]{1,64})\.([0-9a-f]{32})\.([A-Za-z0-9-]{1,64})")
 
 
-def _place_of(entry_id: str) -> tuple[str, bytes, str] | None:
+def _entry_id(key: EntryKey) -> str:
+    source, digest, target = key
+    return f"{source}.{digest.hex()}.{target}"
+
+
+def _key_of(entry_id: str) -> EntryKey | None:
     """The key of an entry, by its id; None for what is no id."""
     found = _ENTRY_ID.fullmatch(entry_id)
     return (found[1], bytes.fromhex(found[2]), found[3]) if found else None
+
+
+# ---- entries that are written
+
+
+def _new_row(entry: NewEntry) -> dict[str, object]:
+    source, digest, target = entry.key
+    return {
+        "source": source,
+        "digest": digest,
+        "target": target,
+        "text": entry.text,
+        "translation": entry.translation,
+        "folded_text": folded(entry.text),
+        "folded_translation": folded(entry.translation),
+    }
+
+
+Added = dict[Pair, tuple[int, int]]
+"""How many entries, and bytes of texts and translations, a pair of languages has more than before."""
+
+
+def _added(connection: Connection, memory_id: str, rows: dict[EntryKey, dict[str, Any]]) -> Added:
+    """What these rows add to a memory in which some of them may replace others."""
+    c = _entries.c
+    is_sqlite = connection.dialect.name == "sqlite"
+    size: Any = func.length(cast(c.translation, LargeBinary)) if is_sqlite else func.octet_length(c.translation)
+    replaced: dict[EntryKey, int] = {}
+    digests: dict[str, list[bytes]] = defaultdict(list)
+    for source, digest, _ in rows:
+        digests[source].append(digest)
+    for source, wanted in digests.items():
+        there = select(c.digest, c.target, size).where(c.memory_id == memory_id, c.source == source)
+        for digest, target, translation_bytes in connection.execute(there.where(c.digest.in_(wanted))):
+            replaced[source, bytes(digest), target] = translation_bytes
+    added: dict[Pair, list[int]] = defaultdict(lambda: [0, 0])
+    for key, row in rows.items():
+        of_pair = added[key[0], key[2]]
+        of_pair[1] += len(row["translation"].encode()) - replaced.get(key, 0)
+        if key not in replaced:
+            of_pair[0] += 1
+            of_pair[1] += len(row["text"].encode())
+    return {pair: (entries, size) for pair, (entries, size) in added.items()}
+
+
+def _insert_into(connection: Connection, table: Table) -> Any:
+    return {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name](table)
+
+
+def _upsert(connection: Connection, rows: list[dict[str, object]]) -> None:
+    statement = _insert_into(connection, _entries)
+    new = ("translation", "folded_text", "folded_translation", "version", "updated_at")
+    keys = [column.name for column in _entries.primary_key.columns]
+    changed = {name: statement.excluded[name] for name in new}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+
+
+def _count_added(connection: Connection, memory_id: str, added: Added) -> None:
+    rows = [
+        {"memory_id": memory_id, "source": source, "target": target, "entry_count": entries, "bytes": size}
+        for (source, target), (entries, size) in added.items()
+    ]
+    statement = _insert_into(connection, _pairs)
+    keys = [column.name for column in _pairs.primary_key.columns]
+    sums = {name: _pairs.c[name] + statement.excluded[name] for name in ("entry_count", "bytes")}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=sums), rows)
+    connection.execute(delete(_pairs).where(_pairs.c.memory_id == memory_id, _pairs.c.entry_count <= 0))
+
+
+def _check_limits(connection: Connection, account_id: str, most: MemoryLimits, added: Added) -> None:
+    """Raise `BodyTooLarge` where an account has more than it may, and has more of it than before."""
+    sums = select(func.count(), func.sum(_pairs.c.entry_count), func.sum(_pairs.c.bytes))
+    of_account = sums.select_from(_pairs.join(_memories)).where(_memories.c.account_id == account_id)
+    pairs, entries, size = connection.execute(of_account).one()
+    if pairs > MAX_PAIRS:
+        message = f"the memories of one key have entries in at most {MAX_PAIRS:,} pairs of languages"
+        raise BodyTooLarge(message, param="entries")
+    if entries > most.entries and sum(one for one, _ in added.values()) > 0:
+        raise BodyTooLarge(f"the memories of one key have at most {most.entries:,} entries", param="entries")
+    if size > most.bytes and sum(one for _, one in added.values()) > 0:
+        message = f"the texts and translations in the memories of one key have at most {most.bytes:,} bytes"
+        raise BodyTooLarge(message, param="entries")
+
+
+def _delete_some(connection: Connection) -> bool:
+    """Delete some entries of a memory that is deleted, the last time the memory itself. False: there is none."""
+    deleted = select(_memories.c.id).where(_memories.c.account_id == _DELETED).limit(1)
+    memory_id = connection.scalar(deleted.with_for_update())
+    if memory_id is None:
+        return False
+    sums = select(func.sum(_pairs.c.entry_count), func.sum(_pairs.c.bytes)).where(_pairs.c.memory_id == memory_id)
+    entries, size = connection.execute(sums).one()
+    rows = _rows_of(DELETE_BYTES, size or 0, entries or 0)
+    own = _entries.c.memory_id == memory_id
+    last = connection.execute(select(*_KEY).where(own).order_by(*_KEY).offset(rows - 1).limit(1)).first()
+    if last is None:
+        connection.execute(delete(_entries).where(own))
+        connection.execute(delete(_memories).where(_memories.c.id == memory_id))
+    else:
+        connection.execute(delete(_entries).where(own, tuple_(*_KEY) <= tuple_(*map(literal, last))))
+    return True
+
+
+# ---- entries that are searched
+
+_KEY = (_entries.c.source, _entries.c.digest, _entries.c.target)
+Matcher = Callable[[Sequence[Row[tuple[Any, ...]]]], Iterable[int]]
+"""Returns the places of the rows of `_haystacks` that are wanted."""
+
+
+def _haystacks(*, exact: bool) -> Any:
+    """The keys of entries with their texts, as they are or folded."""
+    c = _entries.c
+    if exact:
+        return select(*_KEY, c.text, c.translation, literal(True).label("is_ready"))
+    text, translation = func.coalesce(c.folded_text, c.text), func.coalesce(c.folded_translation, c.translation)
+    return select(
+        *_KEY, text.label("text"), translation.label("translation"), c.folded_text.is_not(None).label("is_ready")
+    )
+
+
+def _matcher(find: str, case_sensitive: bool) -> Matcher:
+    if not find:
+        return lambda rows: range(len(rows))
+    form = composed if case_sensitive else folded
+    wanted = form(find)
+
+    def matches(rows: Sequence[Row[tuple[Any, ...]]]) -> Iterator[int]:
+        """All texts are searched as one: a search takes a time that is linear in a long text, and not in a short one."""
+        texts = [
+            text if row.is_ready and not case_sensitive else form(text)
+            for row in rows
+            for text in (row.text, row.translation)
+        ]
+        joined = _BETWEEN.join(texts)
+        ends = list(accumulate(len(text) + 1 for text in texts))
+        at = joined.find(wanted)
+        while at >= 0:
+            row = bisect_right(ends, at) // 2
+            yield row
+            at = joined.find(wanted, ends[2 * row + 1])
+
+    return (lambda rows: ()) if _BETWEEN in wanted else matches
+
+
+def _scan(
+    connection: Connection, query: Select[Any], after: EntryKey | None, pair: Pair | None, limit: int, matches: Matcher
+) -> tuple[list[EntryKey], EntryKey | None]:
+    """Look at about `SCAN_CHARACTERS`; return the keys of up to `limit` entries that match, and where to go on."""
+    found: list[EntryKey] = []
+    seen = characters = 0
+    for rows in _in_order(connection, query, after, pair, limit + 1):
+        for place in matches(rows):
+            if len(found) == limit or characters >= SCAN_CHARACTERS:
+                return found, found[-1]
+            row = rows[place]
+            found.append(_key(row))
+            characters += len(row.text) + len(row.translation)
+        seen += _characters(rows)
+        if seen >= SCAN_CHARACTERS:
+            return found, _key(rows[-1])
+    return found, None
+
+
+def _in_order(
+    connection: Connection, query: Select[Any], after: EntryKey | None, pair: Pair | None, first: int
+) -> Iterator[Sequence[Row[tuple[Any, ...]]]]:
+    """Yield rows in the order of their keys, by statements: `first` rows, then twice as many each time if they are short."""
+    limit = min(first, 2 * SCAN_CHARACTERS // MAX_TEXT_CHARACTERS)
+    while True:
+        rows = connection.execute(_from(query, after, pair).limit(limit)).all()
+        if rows:
+            yield rows
+        if len(rows) < limit:
+            return
+        after, limit = _key(rows[-1]), min(2 * limit, _rows_of(SCAN_CHARACTERS // 4, _characters(rows), len(rows)))
+
+
+def _from(query: Select[Any], after: EntryKey | None, pair: Pair | None) -> Select[Any]:
+    """The query in the order of keys, of what comes after a key; with a pair, of entries of this direction.
+
+    For a pair, conditions and order leave out its languages: SQLite would sort all its entries otherwise.
+    """
+    c = _entries.c
+    if pair is None:
+        rest = query if after is None else query.where(tuple_(*_KEY) > tuple_(*map(literal, after)))
+        return rest.order_by(*_KEY)
+    of_pair = query.where(c.source == pair[0], c.target == pair[1]).order_by(c.digest)
+    if after is None or after[0] < pair[0]:
+        return of_pair
+    if after[0] > pair[0]:
+        return of_pair.where(false())
+    return of_pair.where(tuple_(c.digest, c.target) > tuple_(*map(literal, after[1:])))
+
+
+def _rows_of(size: int, size_of_some: int, some: int) -> int:
+    """How many rows have about this size, if they are like some others."""
+    return max(FEWEST_ROWS, min(MOST_ROWS, size * some // max(size_of_some, 1)))
+
+
+def _characters(rows: Sequence[Row[tuple[Any, ...]]]) -> int:
+    return sum(len(row.text) + len(row.translation) for row in rows)
+
+
+def _key(row: Row[tuple[Any, ...]]) -> EntryKey:
+    return row.source, bytes(row.digest), row.target
+
+
+def _of_keys(connection: Connection, memory_id: str, keys: Sequence[EntryKey]) -> list[StoredEntry]:
+    """Return these entries in the order of their keys."""
+    digests: dict[str, list[bytes]] = defaultdict(list)
+    for source, digest, _ in keys:
+        digests[source].append(digest)
+    entries: dict[EntryKey, StoredEntry] = {}
+    for source, wanted in digests.items():  # by columns: SQLite has no use of an index for a list of whole keys
+        own = select(_entries).where(_entries.c.memory_id == memory_id, _entries.c.source == source)
+        for row in connection.execute(own.where(_entries.c.digest.in_(wanted))):
+            entries[_key(row)] = _entry(row)
+    return [entries[key] for key in keys]

@@ -17,7 +17,7 @@ from dragoman.service import memory_jobs
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
 from dragoman.types import Account
 from tests.api.compat.test_deepl import checked
-from tests.api.test_memories import until_equal
+from tests.api.test_memories import on_a_full_disk, until_equal
 from tests.serving import keyed_service, served
 from tests.waiting import HANG_S
 
@@ -178,6 +178,34 @@ async def test_a_file_is_imported_once_however_often_it_is_uploaded(client: Clie
     again = await client.http.put(job["upload_url"], content=CONTENT)
     assert again.status_code == 200
     assert (await client.call("GET", FOLDER)).json()["total_count"] == 1
+
+
+async def test_a_file_of_another_length_is_refused_and_the_right_one_taken_then(client: Client) -> None:
+    source = {"file_name": "a.tmx", "content_length": len(CONTENT)}
+    made = (await client.call("POST", f"{FOLDER}/import", json={"source_file": source})).json()
+    for content in (CONTENT[:-1], CONTENT + b"\n"):
+        answer = checked(await client.http.put(made["upload_url"], content=content), schemas.ERROR, 400)
+        assert "content_length" in answer["message"]
+    assert (await client.http.put(made["upload_url"], content=CONTENT)).status_code == 200
+    await until_equal(lambda: client.call("GET", f"{FOLDER}?page_size=25"), "total_count", 1)
+
+
+async def test_a_key_has_so_many_imports_that_are_not_done(client: Client, clients: tuple[Client, Client]) -> None:
+    body = {"source_file": {"file_name": "a.tmx", "content_length": len(CONTENT)}}
+    statuses = [(await clients[1].call("POST", f"{FOLDER}/import", json=body)).status_code for _ in range(22)]
+    assert statuses == [202] * 20 + [429] * 2
+    await client.import_file()  # another key's
+
+
+async def test_a_file_for_which_the_disk_has_no_space_may_come_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = {"file_name": "a.tmx", "content_length": len(CONTENT)}
+    made = (await client.call("POST", f"{FOLDER}/import", json={"source_file": source})).json()
+    with monkeypatch.context() as patched:
+        on_a_full_disk(patched)
+        assert (await client.http.put(made["upload_url"], content=CONTENT)).status_code == 503
+    assert (await client.http.put(made["upload_url"], content=CONTENT)).status_code == 200
 
 
 async def test_uploads_are_bounded_and_need_their_address(client: Client) -> None:

@@ -5,10 +5,9 @@ A client uploads and downloads files at addresses that a job has, without its ke
 
 from __future__ import annotations
 
-import tempfile
+import asyncio
 import uuid
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import APIRouter, Request
@@ -24,6 +23,7 @@ from dragoman.api.memories import tmx_response
 from dragoman.documents import tmx
 from dragoman.documents.worker import SOURCE
 from dragoman.errors import InvalidRequest, UnknownMemory
+from dragoman.service.document_runs import full_disk_reported
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -173,13 +173,14 @@ async def upload(http: Request, service: Service) -> Response:
     """At the address that the import has. The job tells what came of it."""
     jobs = service.memory_jobs
     job = await jobs.of_token(http.query_params.get("token", ""), "import")
-    folder = Path(tempfile.mkdtemp(prefix="dragoman-tmx-"))
+    upload = service.memories.uploads.begin(job.account_id)
     try:
-        await receive_body(http, folder / SOURCE, service.max_file_bytes)
+        with full_disk_reported():
+            size = await receive_body(http, upload.path / SOURCE, service.max_file_bytes)
     except BaseException:
-        jobs.delete_folder(folder)
+        await asyncio.to_thread(upload.discard)
         raise
-    await jobs.begin(job, folder)
+    await jobs.begin(job, upload, size)
     return Response(status_code=200, headers=trace_header())
 
 
