@@ -15,6 +15,7 @@ import argparse
 import gzip
 import json
 import random
+import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -232,7 +233,9 @@ def main(arguments: list[str] | None = None) -> None:
     document = {"conditions": conditions, "results": results, "cpu_us": times({**texts, **packaged})}
     print(document["cpu_us"])
     if options.out:
-        options.out.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(document, ensure_ascii=False, indent=1)
+        text = re.sub(r"\[\s+(\d+),\s+(\d+),\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2, \3, \4]", text)  # a row is one line
+        options.out.write_text(text + "\n", encoding="utf-8")
     print(json.dumps(document, ensure_ascii=False))
 
 
