@@ -171,7 +171,7 @@ def cpu_us(detector: Detector, texts: Sequence[str]) -> float:
 
 def times(texts: Texts) -> dict[str, float]:
     """Of a detection by the packaged model's detector, in microseconds of CPU time; the median of three."""
-    detector, rng = Detector(profiles()["phrasebook"].languages), random.Random(1)
+    detector, rng = Detector(tuple(profiles()["phrasebook"].languages)), random.Random(1)
     samples = {
         tag: [rng.choice(of_language) for _ in range(1_000)] for tag, of_language in texts.items() if of_language
     }
@@ -225,9 +225,9 @@ def main(arguments: list[str] | None = None) -> None:
     packaged = packaged_texts()
     texts = catalogue_texts(options.folder, options.programs, options.number) if options.folder else packaged
     shown = {"stopped": {"served": "stopped"}, "missed": {"not served": "missed"}}.get(options.show, {})
-    results = {"packaged": measure(profiles()["phrasebook"].languages, packaged, shown)}
+    results = {"packaged": measure(tuple(profiles()["phrasebook"].languages), packaged, shown)}
     for name in options.profiles if options.folder else ():
-        results[name] = measure(profiles()[name].languages, texts, shown)
+        results[name] = measure(tuple(profiles()[name].languages), texts, shown)
     for name, result in results.items():
         print_table(name, result)
     document = {"conditions": conditions, "results": results, "cpu_us": times({**texts, **packaged})}
