@@ -126,6 +126,14 @@ def script(tag: str) -> str:
     return Language.get(normalise(tag)).maximize().script or "Zzzz"
 
 
+@lru_cache(maxsize=256)
+def of_script(script: str) -> str | None:
+    """Return the language that CLDR has for an ISO 15924 script alone: `el` for `Grek`; None if it has none."""
+    found = Language.make(script=script).maximize()
+    known = found.language not in (None, "en", "und") or script in ("Latn", "Shaw", "Dsrt")
+    return _parsed(found.language) if known and found.language else None
+
+
 @lru_cache(maxsize=4096)
 def primary(tag: str) -> str:
     """Return the language subtag: `zh` for `zh-Hant-TW`."""

@@ -177,6 +177,8 @@ class TranslationRequest:
     texts: tuple[str, ...]
     target: str
     source: str | None = None  # None: detected for each text
+    # `source` was detected over all texts together: one that is certainly in a language not served is left nevertheless.
+    is_source_detected: bool = False
     format: TextFormat = "text"
     context: str | None = None  # said around the text; informs the translation, is not translated
     follows: tuple[bool, ...] = ()  # for each text, whether it follows the one before it, which is context; empty: none
@@ -259,6 +261,8 @@ WarningCode = Literal[
     "context_ignored",
     "instructions_ignored",
     "language_undetermined",
+    "language_not_served",
+    "language_doubtful",
     "low_confidence",
 ]
 """Stable codes of warnings, and of the reasons for which a segment is retried. `dragoman.text.checks` says what they mean."""
@@ -322,18 +326,27 @@ class Translation:
         Translation, ...
     ] = ()  # as many as were wanted, or fewer; none of them is worse by its warnings
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it costs nothing, because the text's language is not served."""
+        return self.finish_reason == "unchanged" and any(one.code == "language_not_served" for one in self.warnings)
+
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """`language`: one of the served tags; None when the text has no letters, or is in a script of none of them.
+    """`language`: one of the served tags, or, where that is certain, the tag of a language that is not; None when the text has
+    no letters, or is in a script that tells no language.
 
-    `confidence` (0-1) weighs the language against those not served, too: near 0 when the text seems to be in one.
-    `has_letters`: whether there was anything to detect.
+    `confidence` (0-1) weighs the language against all others. `has_letters`: whether there was anything to detect.
+    `is_served`: whether the language is one of the served ones. `doubt`: a language that is not served, in which the text may
+    be instead.
     """
 
     language: str | None
     confidence: float
     has_letters: bool = True
+    is_served: bool = True
+    doubt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

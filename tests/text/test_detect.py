@@ -91,7 +91,7 @@ def test_the_script_decides_among_tags_of_one_language() -> None:
     assert detector.detect("Magandang umaga sa inyong lahat").language == "fil"
 
 
-def test_there_is_nothing_to_detect_without_letters_or_a_script_that_is_served() -> None:
+def test_there_is_nothing_to_detect_without_letters() -> None:
     detector = Detector(FOUR)
     for text in (
         "",
@@ -107,15 +107,91 @@ def test_there_is_nothing_to_detect_without_letters_or_a_script_that_is_served()
         "\0",
     ):
         assert detector.detect(text) == Detection(None, 0.0, has_letters=False)
-    assert detector.detect("Где ты сейчас?") == Detection(None, 0.0, has_letters=True)
+    for text in ("α + β = γ", "ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ"):  # a formula, and a script of which py3langid knows no language
+        assert detector.detect(text) == Detection(None, 0.0, has_letters=True)
 
 
 def test_confidence_is_low_for_a_language_that_is_not_served() -> None:
     detector = Detector(FOUR)
     served = detector.detect("I will be home a little later today")
-    unserved = detector.detect("Ich komme heute etwas später nach Hause")
+    doubtful = detector.detect('He said "Ich habe keine Ahnung, was du meinst" and left.')
     assert served.confidence > 0.9
-    assert unserved.confidence < 0.01
+    assert doubtful.confidence < 0.01
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Wo ist der Bahnhof?", "de"),
+        ("WO IST DER BAHNHOF?", "de"),
+        ("Danke schön", "de"),
+        ("Je voudrais un café, s'il vous plaît.", "fr"),
+        ("Dónde está la estación?", "es"),
+        ("Czy mówisz po angielsku?", "pl"),
+        ("Bitte senden Sie {name} die Datei %s per E-Mail an <b>uns</b>.", "de"),
+        ("Где вокзал?", "ru"),
+        ("Привет", "ru"),
+        ("Установите Google Chrome и Microsoft Visual Studio Code", "ru"),
+        ("Привіт, як справи?", "uk"),
+        ("مرحبا", "ar"),
+        ("سلام، حال شما چطور است؟", "fa"),
+        ("שלום", "he"),
+        ("สวัสดี", "th"),
+        ("བོད་སྐད", "bo"),
+    ],
+)
+def test_a_language_that_is_not_served_is_named_where_it_is_certain(text: str, language: str) -> None:
+    found = Detector(FOUR).detect(text)
+    assert (found.language, found.is_served, found.doubt) == (language, False, None)
+    assert found.confidence > 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Kubernetes",
+        "Brunei Darussalam",
+        "Otto von Bismarck",
+        "Angela Merkel and Otto von Bismarck",
+        "San Francisco, Los Angeles, Buenos Aires, Rio de Janeiro",
+        "The word Schadenfreude means pleasure at another's misfortune.",
+        'He said "Ich habe keine Ahnung, was du meinst" and left.',
+        "Я тебя люблю means I love you",
+        "def foo(bar): return bar + baz",
+        "git commit -m fix && git push origin main",
+        "konnichiwa genki desu ka",
+        "Shiva Pokharel <pokharelshiva@hotmail.com>, Mahesh Subedi <submanesh@hotmail.com>",
+    ],
+)
+def test_names_code_quotations_and_romanised_texts_are_not_stopped(text: str) -> None:
+    found = Detector(FOUR).detect(text)
+    assert (found.language, found.is_served) == ("en", True)
+
+
+def test_a_short_text_in_another_language_is_doubtful() -> None:
+    detector = Detector(FOUR)
+    assert [detector.detect(text).doubt for text in ("Danke", "merci", "Ciao", "Hello", "Taxi")] == [
+        "de",
+        "fr",
+        "it",
+        None,
+        None,
+    ]
+
+
+def test_a_language_is_not_named_beside_one_that_is_the_same_for_the_identifier() -> None:
+    bokmaal = "Hvor er du henne nå, og når kommer du hjem i dag?"
+    assert Detector(("en", "no")).detect(bokmaal).language == "no"
+    assert Detector(("en", "hr")).detect("Gdje si sada i kada dolaziš kući danas?").is_served
+    assert Detector(("en", "id")).detect("Saya akan pulang ke rumah sedikit lambat hari ini").is_served
+    assert not Detector(("en", "hr")).detect("Где си сада и када долазиш кући данас?").is_served  # another script
+
+
+def test_chinese_is_named_where_japanese_alone_is_served() -> None:
+    detector = Detector(("ja", "en"))
+    assert detector.detect("你们好吗") == Detection("zh", 1.0, is_served=False)
+    assert detector.detect("営業中").language == "ja"
+    assert Detector(("zh", "en")).detect("駅はどこですか").language == "ja"
 
 
 def test_a_served_language_unknown_to_the_identifier_is_found_by_its_script() -> None:
@@ -139,7 +215,7 @@ def test_no_text_raises() -> None:
         text = "".join(rng.choice(rng.choice(alphabets)) for _ in range(rng.randrange(60)))
         found = detector.detect(text)
         assert 0.0 <= found.confidence <= 1.0
-        assert found.language in (None, *TWELVE)
+        assert found.language in (None, *TWELVE) or not found.is_served
 
 
 def test_a_sample_of_bounded_size_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,4 +91,4 @@ def command(
             )
     click.echo(translated, nl=not translated.endswith("\n"))
     for warning in warnings:
-        error_console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
+        error_console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -113,16 +113,23 @@ class Charge:
     texts: tuple[str, ...] = field(repr=False)
     characters: int = 0
     texts_begun: set[int] = field(default_factory=set[int])
+    texts_free: set[int] = field(default_factory=set[int])  # or samples of such texts
 
     def all(self) -> None:
         """Charge the whole call: it is complete."""
-        self.characters = sum(map(len, self.texts))
+        self.characters = sum(len(text) for index, text in enumerate(self.texts) if index not in self.texts_free)
 
     def begun(self, index: int) -> None:
         """Charge text `index`: some of its translation is sent."""
-        if index not in self.texts_begun:
+        if index not in self.texts_begun and index not in self.texts_free:
             self.texts_begun.add(index)
             self.characters += len(self.texts[index])
+
+    def free(self, index: int) -> None:
+        """Do not charge text `index`, also where it was: it was not translated, because its language is not served."""
+        self.texts_free.add(index)
+        if index in self.texts_begun:
+            self.characters -= len(self.texts[index])
 
 
 class Accounts:

@@ -21,7 +21,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
-from dragoman.documents.content import ReadOptions
+from dragoman.documents.content import MOST_LEFT, ReadOptions
 from dragoman.documents.worker import SOURCE, Workers, WorkerTask
 from dragoman.errors import (
     DiskFull,
@@ -32,11 +32,12 @@ from dragoman.errors import (
     InvalidRequest,
     StorageUnavailable,
     Unavailable,
+    UnsupportedLanguage,
 )
 from dragoman.settings import DocumentSettings
 from dragoman.storage.database import utc_now
 from dragoman.storage.documents import DocumentStore, StoredDocument
-from dragoman.storage.segments import Result, SegmentFile, SourceUnit, Units
+from dragoman.storage.segments import Result, SegmentFile, SourceUnit, StoredSegment, Units
 from dragoman.telemetry.requests import OK, DocumentRecord
 from dragoman.text import checks, marks
 from dragoman.types import Account, ApiName, Formality, TextDone, Translation, TranslationRequest
@@ -223,8 +224,18 @@ class DocumentRuns:
         report: dict[str, Any] = json.loads(document.report)
         report["warnings"] += [{"code": code, "message": message} for code, message in progress.notes.items()]
         report["warnings"] += [{"message": message} for message in warnings]
+        left = await asyncio.to_thread(_left, file.all()) if document.detected else []
+        report["left"] = [*report["left"], *map(_left_entry, left)][:MOST_LEFT]
+        report["left_count"] += len(left)
+        characters = document.characters - sum(_characters(one.source) for one in left)  # what is charged
         expires_at = utc_now() + timedelta(hours=self._settings.keep_h)
-        return {"state": "done", "report": json.dumps(report), "expires_at": expires_at}
+        return {
+            "state": "done",
+            "report": json.dumps(report),
+            "expires_at": expires_at,
+            "characters": characters,
+            "characters_done": characters,
+        }
 
     async def _read(self, document: StoredDocument, file: SegmentFile) -> StoredDocument:
         """Have the file read; store its report, and then its units: a document that has units was read."""
@@ -250,7 +261,8 @@ class DocumentRuns:
     async def _plan(self, document: StoredDocument, units: Units, account: Account) -> StoredDocument:
         """Settle what a document has and its language, and store that. Its source stays None if it has no letters.
 
-        Raises `InvalidFile` for too many characters, `InvalidRequest` for its language, `QuotaExceeded`.
+        Raises `InvalidFile` for too many characters, `UnsupportedLanguage` or `InvalidRequest` for its language,
+        `QuotaExceeded`.
         """
         characters, sample = await asyncio.to_thread(_count, units)
         most = self._settings.max_characters
@@ -258,8 +270,11 @@ class DocumentRuns:
             raise InvalidFile(f"the document has {characters:,} characters to translate; this server accepts {most:,}")
         source = document.source
         if source is None:
-            detection = self._service.translator.planner.detector.detect(sample)
+            detector = self._service.translator.planner.detector
+            detection, served = detector.detect(sample), detector.served
             source = detection.language
+            if source is not None and not detection.is_served:
+                raise UnsupportedLanguage(f"the document is in {checks.language_named(source, served)}", param="source")
             if source is None and detection.has_letters:
                 raise InvalidRequest("the document's language could not be detected: give it", param="source")
         if source == document.target:
@@ -331,6 +346,7 @@ class DocumentRuns:
             tuple(texts),
             document.target,
             document.source,
+            is_source_detected=document.detected and document.source is not None,
             format="marks",
             context=options.context or None,
             keep=options.keep,
@@ -403,6 +419,18 @@ def _end_of(document: StoredDocument, error: DragomanError) -> dict[str, object]
         log.warning("a document waits: %s", error.message)
         return {"state": "queued", "retry_at": utc_now() + timedelta(seconds=RETRY_S)}
     return {"state": "error", "error_code": error.code, "error_message": error.message}
+
+
+def _left(segments: Iterable[StoredSegment]) -> list[StoredSegment]:
+    """The segments that were left because they are in a language that is not served."""
+    code = checks.LANGUAGE_NOT_SERVED
+    return [one for one in segments if any(warning["code"] == code for warning in one.warnings)]
+
+
+def _left_entry(segment: StoredSegment) -> dict[str, str]:
+    """A segment as a document's report lists what is not translated."""
+    text = " ".join(marks.plain(segment.source)[:200].split())
+    return {"place": segment.place, "reason": checks.LANGUAGE_NOT_SERVED, "text": text}
 
 
 def _characters(source: str) -> int:

@@ -30,7 +30,7 @@ from dragoman.text.marks import Block, Mark, Piece, Verbatim
 from dragoman.text.plain import icu_plural_categories_missing
 from dragoman.text.segments import Segment, cut, sentences
 from dragoman.text.spans import has_letters
-from dragoman.types import Chat, EngineSequence, PromptOptions, TranslationRequest, WarningCode
+from dragoman.types import Chat, EngineSequence, PromptOptions, TranslationRequest, TranslationWarning, WarningCode
 
 if TYPE_CHECKING:
     from dragoman.service.memories import CallMemory
@@ -91,6 +91,16 @@ UNTRANSLATED = Direction(1.0, 0, 0, takes_context=False, takes_terms=False)
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLanguage:
+    """A text's language, given or detected; None: it could not be detected, or there are no letters."""
+
+    tag: str | None
+    confidence: float = 1.0  # of the detection
+    unchanged: TranslationWarning | None = None  # why the text is returned as it is
+    notes: tuple[TranslationWarning, ...] = ()  # that it is in doubt
+
+
+@dataclass(frozen=True, slots=True)
 class TextJob:
     """One text with its languages. `segments` is an iterator: each is made when it is asked for; None: nothing yet."""
 
@@ -105,12 +115,12 @@ class TextJob:
     glossary: Glossary | None = None
     memory: CallMemory | None = None
     detected: bool = False
-    undetermined: bool = False  # the language was to be detected and could not be
+    # Why the text is returned as it is: its language was to be detected, and could not be, or is not served.
+    unchanged: TranslationWarning | None = None
     confidence: float = 1.0  # of the detection
     forced_tokens: int | None = None  # output tokens of each segment, with dummy weights
-    notes: tuple[
-        WarningCode, ...
-    ] = ()  # of the request: options for which the model's profile has no prompt, and the like
+    # Of the request: options for which the model's profile has no prompt, and the like; a language that is in doubt.
+    notes: tuple[TranslationWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,25 +290,21 @@ class Planner:
     ) -> TextJob:
         rules = TagRules(request.ignore_tags, request.splitting_tags, request.non_splitting_tags)
         pieces = document.pieces(text, request.format, request.keep, rules)
-        source, confidence, undetermined = request.source, 1.0, False
-        if source is None:
-            sample = text
-            if request.format != "text":
-                sample, parsed = _sample(pieces)
-                pieces = chain(parsed, pieces)
-            detection = self.detector.detect(sample)
-            source, confidence = detection.language, detection.confidence
-            undetermined = source is None and (detection.has_letters or has_letters(sample))
-        direction, notes, forced_tokens = UNTRANSLATED, tuple[WarningCode, ...](), None
+        found = SourceLanguage(request.source)
+        if request.source is None or request.is_source_detected:
+            found, pieces = self._detected(text, pieces, request)
+        source = found.tag
+        direction, notes, forced_tokens = UNTRANSLATED, tuple[TranslationWarning, ...](), None
         segments: Iterator[Segment | None] = iter(())
-        if source is not None and source != request.target:
+        if source is not None and source != request.target and found.unchanged is None:
             direction = self._direction(source, request.target, options)
             note = request.contexts[index] if request.contexts else ""
             segments = self.segments(pieces, source, request, direction, glossary, memory)
             if direction.takes_context:
                 segments = passage.in_context(segments, source, note, is_repeated=is_repeated)
             if options is not NO_OPTIONS or "plural" in text:
-                notes = self._notes(text, source, request, options)
+                notes = tuple(map(checks.warning, self._notes(text, source, request, options)))
+            notes += found.notes
             if request.forced_output_tokens is not None:  # the caller's length, shared evenly among the segments
                 made = tuple(segments)
                 number = sum(segment is not None and segment.translatable for segment in made)
@@ -315,12 +321,31 @@ class Planner:
             CheckContext(source, request.target, self.detector),
             glossary,
             memory,
-            detected=request.source is None,
-            undetermined=undetermined,
-            confidence=confidence,
+            detected=request.source is None or request.is_source_detected,
+            unchanged=found.unchanged,
+            confidence=found.confidence,
             forced_tokens=forced_tokens,
             notes=notes,
         )
+
+    def _detected(
+        self, text: str, pieces: Iterator[Piece | None], request: TranslationRequest
+    ) -> tuple[SourceLanguage, Iterator[Piece | None]]:
+        """Detect a text's language; return it, and the pieces again. That of the request stays unless another is certain."""
+        sample = text
+        if request.format != "text":
+            sample, parsed = _sample(pieces)
+            pieces = chain(parsed, pieces)
+        detection = self.detector.detect(sample)
+        tag, confidence = detection.language, detection.confidence
+        if tag is not None and not detection.is_served:
+            return SourceLanguage(tag, confidence, checks.language_not_served(tag, self._served)), pieces
+        if request.source is not None:
+            return SourceLanguage(request.source), pieces
+        if tag is None and (detection.has_letters or has_letters(sample)):
+            return SourceLanguage(None, confidence, checks.warning(checks.LANGUAGE_UNDETERMINED)), pieces
+        notes = (checks.language_doubtful(detection.doubt, tag),) if detection.doubt and tag else ()
+        return SourceLanguage(tag, confidence, None, notes), pieces
 
     def _notes(
         self, text: str, source: str, request: TranslationRequest, options: PromptOptions

@@ -299,7 +299,7 @@ class TranslationService:
         return self._documents
 
     def detect(self, text: str) -> Detection:
-        """Detect the language of a text among those that the model serves. Raises `Starting`."""
+        """Detect the language of a text, which may be one that the model does not serve. Raises `Starting`."""
         return self.translator.planner.detector.detect(text)
 
     def confidence_inputs(self, translation: Translation) -> list[dict[str, float]]:
@@ -338,6 +338,8 @@ class TranslationService:
                         if isinstance(event, TextDone):
                             permit.release(len(work.texts[event.index]))
                             call.done(event.index, event.translation)
+                            if event.translation.finish_reason == "unchanged" and event.translation.is_free:
+                                charge.free(event.index)
                             if alternatives is not None and (event := alternatives.take(event)) is None:
                                 continue
                         if streamed and not isinstance(event, Planned):

@@ -145,7 +145,7 @@ class TextAssembly:
         """The translation. Under `strict` a text is shown when it is whole and has passed its checks."""
         job = self.job
         if not self._reasons:  # nothing was translated
-            warnings = (checks.warning(checks.LANGUAGE_UNDETERMINED),) if job.undetermined else ()
+            warnings = () if job.unchanged is None else (job.unchanged,)
             translation = Translation(
                 job.text,
                 job.source,
@@ -155,10 +155,12 @@ class TextAssembly:
                 Usage(len(job.text)),
                 detection_confidence=job.confidence,
             )
+            if translation.is_free:
+                translation = replace(translation, usage=Usage())
         else:
             is_remembered = self._remembered == self._translated
             warnings = () if is_remembered else self._checks.warnings()
-            notes = () if is_remembered else tuple(map(checks.warning, job.notes))
+            notes = () if is_remembered else job.notes
             features = tuple(self._features)
             confidence = self._confidence.confidence(features)
             doubts = (checks.warning(checks.LOW_CONFIDENCE),) if self._confidence.is_doubtful(confidence) else ()

@@ -6,11 +6,13 @@ check is linear in the lengths of source and output, and looks at one segment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
+from dragoman import languages
 from dragoman.text.commentary import has_commentary, is_refusal
 from dragoman.text.comparisons import (
     CheckContext,
@@ -51,6 +53,8 @@ FORMALITY_IGNORED: Final = "formality_ignored"
 CONTEXT_IGNORED: Final = "context_ignored"
 INSTRUCTIONS_IGNORED: Final = "instructions_ignored"
 LANGUAGE_UNDETERMINED: Final = "language_undetermined"
+LANGUAGE_NOT_SERVED: Final = "language_not_served"
+LANGUAGE_DOUBTFUL: Final = "language_doubtful"
 LOW_CONFIDENCE: Final = "low_confidence"
 
 WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
@@ -74,6 +78,8 @@ WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
         CONTEXT_IGNORED: "The model cannot be given a context; it was ignored.",
         INSTRUCTIONS_IGNORED: "The model cannot be given instructions; they were ignored.",
         LANGUAGE_UNDETERMINED: "The source language could not be detected; the text is returned unchanged.",
+        LANGUAGE_NOT_SERVED: "The text is in a language that the model does not translate; it is returned unchanged.",
+        LANGUAGE_DOUBTFUL: "The text may be in a language that the model does not translate; give its language.",
         LOW_CONFIDENCE: "The model was unsure; the translation may be wrong.",
     }
 )
@@ -83,6 +89,8 @@ SEVERITY: Mapping[WarningCode, int] = MappingProxyType({code: place for place, c
 """0 is the worst."""
 
 _MAX_LISTED = 5
+_MAX_NAMED = 12
+"""Languages that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +185,30 @@ def warning(code: WarningCode, missing: tuple[str, ...] = ()) -> TranslationWarn
         listed = ", ".join(missing[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
         message = f"{message.removesuffix('.')}: {listed}."
     return TranslationWarning(code, message, missing)
+
+
+def language_not_served(tag: str, served: Sequence[str]) -> TranslationWarning:
+    """Return the warning that a text is in a language which is none of those served, with the names of all of them."""
+    message = f"The text is in {language_named(tag, served)}. It is returned unchanged."
+    return TranslationWarning(LANGUAGE_NOT_SERVED, message)
+
+
+def language_named(tag: str, served: Sequence[str]) -> str:
+    """Return what is said of a language that is not served: "German; this model translates English and Japanese"."""
+    return f"{languages.name(tag)}; {_translated_languages(tuple(served))}"
+
+
+def language_doubtful(tag: str, taken: str) -> TranslationWarning:
+    """Return the warning that a text may be in a language which is not served; it was `taken` for another one."""
+    message = f"The text may be in {languages.name(tag)}, which the model does not translate; "
+    return TranslationWarning(
+        LANGUAGE_DOUBTFUL, f"{message}it was taken for {languages.name(taken)}. Give its language."
+    )
+
+
+@lru_cache(maxsize=16)
+def _translated_languages(served: tuple[str, ...]) -> str:
+    names = [*dict.fromkeys(map(languages.name, served))]
+    if len(names) > _MAX_NAMED:
+        return f"this model translates {len(names)} other languages"
+    return f"this model translates {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"

@@ -228,10 +228,13 @@ class DetectionOut(BaseModel):
     """The language of one text."""
 
     language: Annotated[
-        str | None, Field(description="BCP-47 tag; null: no letters, or a script that no language of the model has.")
+        str | None, Field(description="BCP-47 tag; null: no letters, or the language could not be detected.")
     ]
     name: Annotated[str | None, Field(description="The language's English name.")]
-    confidence: Annotated[float, Field(description="0 to 1; near 0 where the text may be in a language not served.")]
+    confidence: Annotated[float, Field(description="0 to 1; near 0 where the text may be in another language.")]
+    served: Annotated[
+        bool, Field(description="Whether the model translates the language; false also where it is null.")
+    ]
 
 
 class DetectAnswer(BaseModel):
@@ -247,7 +250,8 @@ async def _detect(call: Call, arguments: Mapping[str, Any]) -> Answer:
     for text in texts:
         one = call.service.detect(text)
         name = languages.name(one.language) if one.language else None
-        detections.append(DetectionOut(language=one.language, name=name, confidence=round(one.confidence, 4)))
+        served, confidence = one.is_served and one.language is not None, round(one.confidence, 4)
+        detections.append(DetectionOut(language=one.language, name=name, confidence=confidence, served=served))
         await pace.pause()
     return Answer(_dumped(DetectAnswer(detections=detections)))
 
@@ -255,7 +259,8 @@ async def _detect(call: Call, arguments: Mapping[str, Any]) -> Answer:
 _DETECT = Tool(
     "detect_language",
     "Detect languages",
-    "Say in which of the model's languages each text is. Not needed before `translate`, which detects the source itself.",
+    "Say in which language each text is, and whether the model translates that. Not needed before `translate`, which detects "
+    "the source itself.",
     _input_schema(DetectArguments),
     _output_schema(DetectAnswer),
     _detect,

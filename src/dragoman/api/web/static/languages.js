@@ -21,6 +21,14 @@ export function mark(element, tag) {
   else element.removeAttribute("lang");
 }
 
+function nameOf(tag) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(tag);
+  } catch {
+    return tag; // as with `direction`
+  }
+}
+
 const title = ({ name, native_name: own }) => (own && own !== name ? `${name} · ${own}` : name);
 
 /** What the server serves: entries of `GET /v1/languages` by their code. */
@@ -30,8 +38,9 @@ export class Languages extends Map {
     super(list.map((one) => [one.code, one]));
   }
 
+  /** A language's English name, also of one that the model does not have. */
   name(tag) {
-    return this.get(tag)?.name ?? tag;
+    return this.get(tag)?.name ?? nameOf(tag);
   }
 
   /** Whether the model translates so; a source that is yet to be detected ("") may turn out right. */

@@ -139,13 +139,13 @@ export class Translator {
   }
 
   finish(translation, request, firstS, totalS) {
-    mark(this.output, translation.finish_reason === "unchanged" ? translation.source : request.target);
+    mark(this.output, translation.finish_reason === "unchanged" ? known(translation.source) : request.target);
     say(this.output, translation.text);
     this.output.dataset.phase = "done";
     this.output.toggleAttribute("data-doubtful", isDoubtful(translation));
     this.copyButton.disabled = false;
     this.pair.detect(translation.detected ? translation.source : "");
-    mark(this.source, request.source || this.pair.detected);
+    mark(this.source, request.source || known(translation.source));
     this.measure(translation, firstS, totalS);
     this.report(...this.remarks(translation));
     this.announce(translation.text, request.target);
@@ -169,12 +169,13 @@ export class Translator {
   }
 
   detectedName({ source }) {
-    return source === "und" ? "no language" : this.pair.languages.name(source);
+    return known(source) ? this.pair.languages.name(source) : "no language";
   }
 
   remarks(translation) {
-    if (translation.finish_reason === "unchanged") return ["Nothing to translate: this is the text as it was."];
-    return translation.warnings.map((warning) => warning.message);
+    const remarks = translation.warnings.map((warning) => warning.message);
+    if (translation.finish_reason === "unchanged" && !remarks.length) return ["Nothing to translate: this is the text as it was."];
+    return remarks;
   }
 
   announce(text, target) {
@@ -236,6 +237,11 @@ export class Translator {
     }
     setTimeout(() => say(this.copyButton, "Copy"), 1500);
   }
+}
+
+/** The tag of a language; "" of one that could not be detected. */
+function known(tag) {
+  return tag === "und" ? "" : tag;
 }
 
 /** Whether the server warns that the model was unsure. */
