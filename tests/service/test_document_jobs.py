@@ -7,11 +7,13 @@ import json
 import os
 import re
 import resource
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 import psutil
 import pytest
@@ -32,7 +34,9 @@ from dragoman.service.document_runs import DocumentOptions
 from dragoman.service.documents import Documents, clean_name
 from dragoman.service.service import TranslationService
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
+from dragoman.storage import document_files
 from dragoman.storage.database import Database, utc_now
+from dragoman.storage.document_files import FolderUse
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.keys import Keys
 from dragoman.storage.segments import Result
@@ -41,6 +45,7 @@ from tests.processes import title
 from tests.serving import HeldPipeline, service_over, source_of
 from tests.waiting import until
 
+StoreName = Literal["folder", "database"]
 TEXT = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(40))
 JA = DocumentOptions("ja", "en")
 
@@ -51,10 +56,11 @@ def kana(sequence: EngineSequence) -> str:
 
 
 class Servers:
-    """Servers that share a database and a folder."""
+    """Servers that share a database and a folder; documents are in one of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: StoreName) -> None:
         self.folder = folder
+        self.of_documents = store
         self.url = f"sqlite:///{folder}/dragoman.db"
         self.store = DocumentStore(Database(self.url))
 
@@ -62,7 +68,11 @@ class Servers:
     async def __call__(
         self, pipeline: FakePipeline | None = None, auth: AuthSettings | None = None, **settings: float
     ) -> AsyncIterator[TranslationService]:
-        of_documents = DocumentSettings(folder=str(self.folder / "documents"), **settings)  # type: ignore[arg-type]
+        of_documents = DocumentSettings(
+            store=self.of_documents,
+            folder=str(self.folder / "documents"),
+            **settings,  # type: ignore[arg-type]
+        )
         all_settings = Settings(documents=of_documents, auth=auth or AuthSettings(), cache=CacheSettings(max_bytes=0))
         service = service_over(pipeline or FakePipeline(kana), all_settings, database=Database(self.url))
         await service.start()
@@ -72,15 +82,19 @@ class Servers:
             await service.stop()
 
     def files(self) -> set[str]:
-        return {str(path.relative_to(self.folder / "documents")) for path in self.folder.glob("documents/*/*")}
+        """Of documents, and what is left of uploads, each with its folder."""
+        found = {str(path.relative_to(self.folder / "documents")) for path in self.folder.glob("documents/*/*")}
+        with closing(sqlite3.connect(self.folder / "dragoman.db")) as connection:
+            rows = connection.execute("SELECT document_id || '/' || name FROM document_files").fetchall()
+        return found | {name.replace("/segments", "/segments.db") for (name,) in rows}
 
 
 Server = Callable[..., AbstractAsyncContextManager[TranslationService]]
 
 
-@pytest.fixture
-async def servers(tmp_path: Path) -> AsyncIterator[Servers]:
-    made = Servers(tmp_path)
+@pytest.fixture(params=["folder", "database"])
+async def servers(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Servers]:
+    made = Servers(tmp_path, request.param)
     await made.store._database.open()
     yield made
     await made.store._database.close()
@@ -96,6 +110,13 @@ async def create(
     with of.upload() as path:
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return await of.create(path, name, options, account)
+
+
+async def text_of(of: Documents, document: StoredDocument) -> str:
+    """Its result."""
+    result = await of.result(document)
+    with result.file as file:
+        return file.read().decode()
 
 
 async def done(of: Documents, document: StoredDocument) -> StoredDocument:
@@ -114,7 +135,9 @@ async def test_a_file_comes_back_in_another_language(servers: Servers) -> None:
         text = "# Can I see *it*?\n\n```\ncode\n```\n\n* yes\n* yes\n"
         document = await done(service.documents, await create(service.documents, text, "dir/a.md"))
         result = await service.documents.result(document)
-        assert result.path.read_text() == "# かな かな かな *かな*?\n\n```\ncode\n```\n\n* かな\n* かな\n"
+        with result.file as file:
+            text = file.read().decode()
+        assert text == "# かな かな かな *かな*?\n\n```\ncode\n```\n\n* かな\n* かな\n"
         assert (result.name, result.media_type, document.source) == ("a.md", "text/markdown", "en")
         assert (document.segments, document.segments_done, document.doubtful) == (3, 3, 0)
         assert document.characters == document.characters_done == len("Can I see it?yesyes")
@@ -122,7 +145,7 @@ async def test_a_file_comes_back_in_another_language(servers: Servers) -> None:
         assert [(one.n, one.source, one.translation) for one in page.segments] == [(1, "yes", "かな")]
         assert (page.total, page.doubtful_total) == (3, 0)
         modes = [path.stat().st_mode & 0o777 for path in servers.folder.glob("documents/**/*")]
-        assert set(modes) == {0o700, 0o600}
+        assert set(modes) <= {0o700, 0o600}
         await service.documents.delete(document)
         assert servers.files() == set()
         with pytest.raises(UnknownDocument):
@@ -148,7 +171,7 @@ async def test_documents_are_counted_once_when_they_have_ended(servers: Servers)
     async with servers() as service:
         value = service.metrics.registry.get_sample_value
         document = await done(service.documents, await create(service.documents))
-        await service.documents.result(document)
+        await text_of(service.documents, document)
         await error_of(service.documents, await create(service.documents, b"PK", "a.DOCX"))
         for labels in ({"format": "txt", "outcome": "ok"}, {"format": "docx", "outcome": "invalid_file"}):
             await until(lambda: value("dragoman_documents_total", labels) == 1, "a count")  # noqa: B023
@@ -178,7 +201,7 @@ async def test_the_language_is_detected_once_in_the_longest_texts(servers: Serve
         numbers = await done(
             service.documents, await create(service.documents, "1\n\n2\n", options=DocumentOptions("en"))
         )
-        assert (await service.documents.result(numbers)).path.read_text() == "1\n\n2\n"
+        assert await text_of(service.documents, numbers) == "1\n\n2\n"
         assert (numbers.state, numbers.source, numbers.segments_done) == ("done", None, numbers.segments)
 
 
@@ -208,7 +231,7 @@ async def test_what_is_finished_when_a_server_stops_is_not_translated_again(serv
     async with servers(again) as service:
         ended = await done(service.documents, document)
         assert again.generations == 40 - stopped.segments_done + 1  # the warm-up
-        text = (await service.documents.result(ended)).path.read_text()
+        text = await text_of(service.documents, ended)
         assert text == re.sub("[A-Za-z]+", "かな", TEXT)
 
 
@@ -217,7 +240,7 @@ async def test_documents_of_a_server_that_died_are_taken_over(servers: Servers) 
         held = await create(service.documents)
         await done(service.documents, held)
         await servers.store.update(held.id, state="queued")
-        dead = await servers.store.claim("dead", utc_now())
+        dead = await servers.store.claim("dead", utc_now(), service.documents.places.names)
         assert dead is not None
         service.documents._wake.set()
         assert (await done(service.documents, dead)).state == "done"  # a second after it last reported
@@ -243,7 +266,7 @@ async def test_a_document_that_is_deleted_meanwhile_ends(servers: Servers) -> No
         document = await create(service.documents)
         await until(lambda: pipeline.generations > 0, "the first text")
         with pytest.raises(DocumentNotReady):
-            await service.documents.result(document)
+            await text_of(service.documents, document)
         await service.documents.delete(document)
         assert (pipeline.stats().running, servers.files()) == (0, set())
 
@@ -275,7 +298,7 @@ async def test_what_deepls_clients_have_downloaded_stays_for_some_minutes(server
             path.write_text(TEXT)
             document = await service.documents.create(path, "a.txt", JA, ANONYMOUS, "deepl", secret="key")
         document = await done(service.documents, document)
-        await service.documents.result(document)
+        await text_of(service.documents, document)
         for secret in ("other", ""):
             with pytest.raises(UnknownDocument):
                 await service.documents.get(document.id, ANONYMOUS, secret)
@@ -301,7 +324,7 @@ async def test_a_key_pays_once_at_the_first_delivery_and_within_its_quota(server
         too_much = await create(service.documents, account=mine)
         assert QuotaExceeded.code in await error_of(service.documents, too_much)
         for _ in range(2):
-            await service.documents.result(await service.documents.get(document.id, mine))
+            await text_of(service.documents, await service.documents.get(document.id, mine))
             await service.documents.segments(await service.documents.get(document.id, mine))
         assert service.accounts.usage(mine).characters == document.characters > 1_000
 
@@ -320,7 +343,7 @@ async def test_a_server_that_comes_late_changes_no_edits(servers: Servers) -> No
         of = service.documents
         document = await done(of, await create(of))
         await of.edit(document, 0, "x 0")
-        of._runs.segments_of(document).store([Result(0, "late", None, ()), Result(1, "late", None, ())])
+        await of.places.main.store(document.id, [Result(0, "late", None, ()), Result(1, "late", None, ())])
         assert [one.translation for one in (await of.segments(document)).segments[:2]] == ["x 0", "late"]
 
 
@@ -331,7 +354,7 @@ async def test_what_is_deleted_during_a_call_is_unknown(servers: Servers) -> Non
         await of.edit(document, 0, "x 0")
         edited = await of.get(document.id, ANONYMOUS)
         await of.delete(document)
-        for call in (of.result(edited), of.edit(edited, 0, "y 0"), of.all_segments(edited)):
+        for call in (text_of(of, edited), of.edit(edited, 0, "y 0"), of.all_segments(edited)):
             with pytest.raises(UnknownDocument):
                 await call
 
@@ -362,7 +385,7 @@ def test_folders_are_counted_while_documents_are_deleted(tmp_path: Path, monkeyp
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", deleting)
-    assert documents._examine(tmp_path) == ([], 5)
+    assert document_files._examine(tmp_path) == FolderUse(5, [])
 
 
 async def test_a_key_and_the_folder_have_limits(servers: Servers) -> None:
@@ -376,7 +399,7 @@ async def test_a_key_and_the_folder_have_limits(servers: Servers) -> None:
         assert {(await done(service.documents, one)).state for one in created} == {"done"}
         assert {Path(name).name for name in servers.files()} == {"source", "segments.db", "result-0"}
     async with servers(max_folder_bytes=100) as service:
-        await until(lambda: service.documents._folder_bytes > 100, "the count of the folder")
+        await until(lambda: service.documents._stored_bytes > 100, "the count of the folder")
         with pytest.raises(QueueFull, match="max_folder_bytes"):
             await create(service.documents)
 
@@ -392,6 +415,7 @@ def files_limited_to(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.parametrize("servers", ["folder"], indirect=True)
 async def test_a_document_for_which_the_disk_is_full_goes_on_when_it_is_not(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,7 +440,7 @@ async def test_an_edit_is_in_the_next_result_with_the_marks_of_the_source(server
     async with servers() as service:
         of = service.documents
         document = await done(of, await create(of, "Can I **pay** now?\n\n* yes\n* yes\n* no\n", "a.md"))
-        first = (await of.result(document)).path.read_text()
+        first = await text_of(of, document)
         for wrong in ("no mark", "<g1>x</g1> <g1>y</g1>", "<g1>x</g1><x2/>", "</g1>x<g1>"):
             with pytest.raises(InvalidRequest):
                 await of.edit(document, 0, wrong)
@@ -426,27 +450,25 @@ async def test_an_edit_is_in_the_next_result_with_the_marks_of_the_source(server
         with pytest.raises(InvalidRequest):
             await of.edit(document, 4, "x")
         document = await of.get(document.id, ANONYMOUS)
-        results = await asyncio.gather(*(of.result(document) for _ in range(3)))
-        assert {one.path.read_text() for one in results} == {"**Ja**!\n\n* Ja\n* Doch\n* かな\n"}
+        results = await asyncio.gather(*(text_of(of, document) for _ in range(3)))
+        assert set(results) == {"**Ja**!\n\n* Ja\n* Doch\n* かな\n"}
         assert first == "かな かな **かな** かな?\n\n* かな\n* かな\n* かな\n"
         assert [one.edited for one in await of.all_segments(document)] == [True, True, True, False]
 
 
-async def test_a_result_stays_for_downloads_that_waited_for_it_while_later_ones_are_built(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_result_that_is_open_stays_while_later_ones_are_built_or_it_is_deleted(servers: Servers) -> None:
     async with servers() as service:
         of = service.documents
         document = await done(of, await create(of))
-        found: list[Path] = []
+        found = list[BinaryIO]()
         for number in range(4):
             await of.edit(document, 0, f"x {number}")
-            found.append((await of.result(await of.get(document.id, ANONYMOUS))).path)
-        assert [path.is_file() for path in found] == [True] * 4
-        monkeypatch.setattr(documents, "SENDING_S", -1.0)
-        await of.edit(document, 0, "y")
-        last = (await of.result(await of.get(document.id, ANONYMOUS))).path
-        assert list(last.parent.glob("result-*")) == [last]
+            found.append((await of.result(await of.get(document.id, ANONYMOUS))).file)
+        assert sum("result-" in name for name in servers.files()) <= 1
+        await of.delete(document)
+        for number, file in enumerate(found):
+            with file:
+                assert file.read().decode().startswith(f"x {number}\n")
 
 
 async def test_doubtful_segments_are_found_until_they_are_edited(servers: Servers) -> None:

@@ -200,9 +200,8 @@ def memory_jobs(memories: Memories) -> MemoryJobs:
 def documents(service: TranslationService, database: Database) -> Documents:
     """Return the documents that a service translates."""
     from dragoman.service.documents import Documents
-    from dragoman.storage.documents import DocumentStore
 
-    return Documents(service, DocumentStore(database), service.settings.documents)
+    return Documents(service, database, service.settings.documents)
 
 
 def account_store(database: Database) -> AccountStore:
