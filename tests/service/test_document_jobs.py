@@ -20,12 +20,16 @@ import pytest
 
 from dragoman.documents import worker
 from dragoman.errors import (
+    ConfigError,
     DiskFull,
+    DocumentLost,
     DocumentNotReady,
     InvalidFile,
     InvalidRequest,
     QueueFull,
     QuotaExceeded,
+    StorageUnavailable,
+    Unavailable,
     UnknownDocument,
 )
 from dragoman.pipelines.fake import FakePipeline
@@ -47,6 +51,7 @@ from tests.waiting import until
 
 StoreName = Literal["folder", "database"]
 TEXT = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(40))
+OTHER_TEXT = "\n\n".join(f"How do I get to platform {number} of the station?" for number in range(40))
 JA = DocumentOptions("ja", "en")
 
 
@@ -540,3 +545,227 @@ async def test_a_file_beyond_a_workers_limits_is_an_error_and_the_server_goes_on
 )
 def test_a_name_is_never_a_path(given: str, name: str) -> None:
     assert clean_name(given) == name
+
+
+# ---- damaged storage, deletion, and a document's terms
+
+
+def change(servers: Servers, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(servers.folder / "dragoman.db")) as connection, connection:
+        connection.execute(statement, values)
+
+
+def damage(servers: Servers, document: StoredDocument, what: str) -> None:
+    """Destroy a part of what is stored of a document."""
+    folder = servers.folder / "documents" / document.id
+    if what in ("report", "options"):
+        change(servers, f"UPDATE documents SET {what} = '[]' WHERE id = ?", document.id)
+    elif servers.of_documents == "database":
+        table = {"source": "document_chunks", "segments": "document_segments"}[what]
+        change(servers, f"DELETE FROM {table}")
+    elif what == "source":
+        (folder / "source").unlink()
+    else:
+        (folder / "segments.db").write_bytes(b"junk" * 5_000)
+
+
+@pytest.mark.parametrize("what", ["report", "options", "source", "segments"])
+async def test_damaged_storage_is_an_error_of_that_document_alone(servers: Servers, what: str) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of))
+        await of.edit(document, 0, "x 0")  # so that the result is to be built again
+        damage(servers, document, what)
+        other = await done(of, await create(of, OTHER_TEXT))
+        with pytest.raises(DocumentLost):
+            await of.result(await of.get(document.id, ANONYMOUS))
+        with pytest.raises(DocumentLost):
+            await of.all_segments(await of.get(document.id, ANONYMOUS))
+        shown = {one.id: one for one in await of.list(ANONYMOUS)}
+        assert (shown[document.id].state, shown[document.id].error_code) == ("error", DocumentLost.code)
+        assert (shown[other.id].state, shown[other.id].error_code) == ("done", None)
+        assert await text_of(of, other) == re.sub("[A-Za-z]+", "かな", OTHER_TEXT)
+        await of.delete(await of.get(document.id, ANONYMOUS))
+        assert {name.partition("/")[0] for name in servers.files()} == {other.id}
+
+
+async def test_a_document_whose_source_is_gone_before_it_is_read_is_lost(servers: Servers) -> None:
+    pipeline = HeldPipeline(kana)
+    async with servers(pipeline, max_running=1) as service:
+        pipeline.hold()
+        await create(service.documents)
+        waiting = await create(service.documents)
+        damage(servers, waiting, "source")
+        pipeline.release.set()
+        assert DocumentLost.code in await error_of(service.documents, waiting)
+
+
+async def test_a_document_is_deleted_as_far_as_can_be_while_the_database_cannot_be_written(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of))
+        past = utc_now() + timedelta(minutes=1)
+        await servers.store.update(document.id, expires_at=past)  # asking for it would move that
+        with files_limited_to(1):
+            found = await of.get(document.id, ANONYMOUS)
+            with pytest.raises(StorageUnavailable):
+                await of.delete(found)
+        if servers.of_documents == "folder":
+            assert not (servers.folder / "documents" / document.id).exists()
+        await of.delete(await of.get(document.id, ANONYMOUS))
+        assert servers.files() == set()
+
+
+async def test_deletions_that_race_downloads_end_them_or_are_unknown(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        for _ in range(5):
+            document = await done(of, await create(of))
+            await of.edit(document, 0, "x 0")
+            document = await of.get(document.id, ANONYMOUS)
+            calls = [text_of(of, document) for _ in range(6)] + [of.all_segments(document), of.segments(document)] * 2
+            deletion = of.delete(document)
+            found = await asyncio.gather(*calls[:4], deletion, *calls[4:], return_exceptions=True)
+            faults = [one for one in found if isinstance(one, BaseException)]
+            assert all(isinstance(one, UnknownDocument) for one in faults), faults
+
+
+async def test_locks_of_what_failed_are_not_kept(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of))
+        await of.edit(document, 0, "x 0")
+        damage(servers, document, "source")
+        with pytest.raises(DocumentLost):
+            await of.result(await of.get(document.id, ANONYMOUS))
+        assert (of._building._locks, of._editing._locks) == ({}, {})
+
+
+async def test_edits_of_one_document_take_turns_without_threads(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of, "* yes\n" * 200, "a.md"))
+        other = await done(of, await create(of))
+        async with of._editing.of(document.id):  # as one edit that takes long
+            edits = [asyncio.create_task(of.edit(document, n, f"x{n}", all_equal=True)) for n in range(16)]
+            await of.edit(other, 0, "x 0")
+            assert (await of.segments(document)).segments[0].translation == "かな"
+            assert not any(one.done() for one in edits)
+        await asyncio.gather(*edits)
+        found = await of.get(document.id, ANONYMOUS)
+        assert found.edits == 16
+        assert len({one.translation for one in await of.all_segments(found)}) == 1
+
+
+@pytest.mark.parametrize("source", ["en", None])
+async def test_a_document_has_the_terms_that_its_glossary_had_at_its_upload(
+    servers: Servers, source: str | None
+) -> None:
+    pipeline = HeldPipeline(kana)
+    async with servers(pipeline, max_running=1) as service:
+        of, glossaries = service.documents, service.glossaries
+        made = await glossaries.create("g", {("en", "ja"): {"map": "地図"}, ("ko", "ja"): {"지도": "x"}})
+        pipeline.hold()
+        first = await create(of)
+        options = DocumentOptions("ja", source, glossary="g")
+        waiting = await create(of, "Can I see the map of the old city now, please?\n", options=options)
+        await glossaries.replace("g", "en", "ja", {"map": "マップ"})
+        await glossaries.delete(made.id)
+        pipeline.release.set()
+        assert {(await done(of, one)).state for one in (first, waiting)} == {"done"}
+        assert "地図" in await text_of(of, await of.get(waiting.id, ANONYMOUS))
+
+
+async def test_terms_are_beside_the_file_and_compiled_once(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        terms = {f"term {n}": f"語{n}" for n in range(3_000)}
+        for _ in range(2):
+            document = await done(of, await create(of, "Can I see term 7 now?\n", options=replace(JA, glossary=terms)))
+            assert "語7" in await text_of(of, document)
+        assert len(await servers.store.options(document.id) or "") < 1_000
+        assert len(service.translator.planner._glossaries) == 1
+
+
+async def test_a_queued_row_of_an_older_version_runs_with_the_terms_in_it(servers: Servers) -> None:
+    pipeline = HeldPipeline(kana)
+    async with servers(pipeline, max_running=1) as service:
+        of = service.documents
+        pipeline.hold()
+        await create(of)
+        waiting = await create(of, "Can I see the map?\n")
+        stored = json.loads(await servers.store.options(waiting.id) or "")
+        del stored["has_terms"]
+        stored["glossary"] = {"map": "地図"}
+        change(servers, "UPDATE documents SET options = ? WHERE id = ?", json.dumps(stored), waiting.id)
+        pipeline.release.set()
+        assert "地図" in await text_of(of, await done(of, waiting))
+
+
+# ---- places
+
+
+async def test_a_folder_of_its_own_beside_one_of_a_server_that_lives_is_refused(tmp_path: Path) -> None:
+    made = Servers(tmp_path, "folder")
+    await made.store._database.open()
+    async with made() as service:
+        await made.store.report_server("other", "folder-other")
+        with pytest.raises(ConfigError, match=r"documents\.store"):
+            await service.documents.places.open()
+        await made.store.date_server("other", utc_now() - timedelta(minutes=1))
+        await service.documents.places.open()
+    await made.store._database.close()
+
+
+async def test_documents_of_a_folder_go_into_the_database_with_their_edits_and_results(tmp_path: Path) -> None:
+    made = Servers(tmp_path, "folder")
+    await made.store._database.open()
+    pipeline = HeldPipeline(kana)
+    async with made(pipeline) as service:
+        of = service.documents
+        edited = await done(of, await create(of))
+        await of.edit(edited, 0, "x 0")
+        edited = await of.get(edited.id, ANONYMOUS)
+        await text_of(of, edited)
+        pipeline.hold()
+        waiting = await create(of, OTHER_TEXT)
+        await until(lambda: pipeline.generations > 0, "the first text")
+    await made.store.update(edited.id, place="")  # as an older version left it
+    made.of_documents = "database"
+    async with made() as service:
+        of = service.documents
+        moved = await done(of, waiting)
+        assert (moved.place, moved.state) == ("database", "done")
+        assert await text_of(of, moved) == re.sub("[A-Za-z]+", "かな", OTHER_TEXT)
+        again = await of.get(edited.id, ANONYMOUS)
+        assert again.place == "database"
+        assert (await text_of(of, again)).startswith("x 0\n")
+        assert [one.edited for one in (await of.segments(again)).segments[:2]] == [True, False]
+        assert not [*tmp_path.glob("documents/*/source")]
+    await made.store._database.close()
+
+
+async def test_documents_whose_folder_nobody_has_are_lost_until_a_server_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Servers(tmp_path, "folder")
+    await made.store._database.open()
+    async with with_quota(made, 10_000) as (service, mine):
+        of = service.documents
+        document = await done(of, await create(of, account=mine))
+        await made.store.update(document.id, place="folder-elsewhere")
+        (tmp_path / "documents" / document.id).rename(tmp_path / "elsewhere")
+        with pytest.raises(Unavailable):
+            await of.result(await of.get(document.id, mine))
+        await of._sweep()
+        lost = await of.get(document.id, mine)
+        assert (lost.state, lost.error_code) == ("error", DocumentLost.code)
+        with pytest.raises(DocumentLost):
+            await of.segments(lost)
+        assert service.accounts.usage(mine).characters == 0
+        (tmp_path / "elsewhere").rename(tmp_path / "documents" / document.id)
+        await of._sweep()
+        found = await of.get(document.id, mine)
+        assert (found.state, found.error_code) == ("done", None)
+        assert await text_of(of, found) == re.sub("[A-Za-z]+", "かな", TEXT)
+    await made.store._database.close()

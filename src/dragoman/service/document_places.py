@@ -65,8 +65,7 @@ class DocumentPlaces:
                     "documents.store to database, or let documents.folder be one folder that all servers share",
                     param="documents.folder",
                 )
-            for id in await self._found_here(""):
-                await self._store.move(id, self.main.place, self._stale_before(), was="")
+            await self._adopt()
 
     async def _identify_folder(self) -> None:
         if self.main is self._in_database and not self.folder.is_dir():
@@ -116,6 +115,7 @@ class DocumentPlaces:
 
     async def sweep(self) -> int:
         """Delete what has expired, and files that no document has; end lost documents. Return the bytes of all others."""
+        await self._adopt()
         await self._lose()
         total = 0
         expired = await self._store.delete_expired()
@@ -140,12 +140,19 @@ class DocumentPlaces:
             log.warning("%d documents were lost: no server has the folder with their files", number)
         await self._store.forget_servers(lost_before)
 
-    # ---- from the folder to the database
+    async def _adopt(self) -> None:
+        """Note which documents of no server that lives are in the folder: of an older version, or copied from elsewhere."""
+        if self.main is self._in_folder:
+            for id, was in (await self._found_here(self.main.place)).items():
+                await self._store.move(id, self.main.place, self._stale_before(), was=was)
 
-    async def _found_here(self, *places: str) -> dict[str, str]:
-        """The ids and places of documents of these places that are in the folder."""
-        found = await self._store.in_places(places)
+    async def _found_here(self, *excepted: str) -> dict[str, str]:
+        """The ids and places of documents in the folder that no other server that lives answers for."""
+        others = await self._store.places(self._stale_before()) - {self._in_folder.place}
+        found = await self._store.outside({DATABASE, *others, *excepted})
         return await RUNS.run(lambda: {id: place for id, place in found.items() if self._in_folder.has(id)})
+
+    # ---- from the folder to the database
 
     async def move_all(self) -> None:
         """Move all documents of the folder into the database, if that keeps documents; but those that run now."""
@@ -155,7 +162,7 @@ class DocumentPlaces:
         with _locked(self.folder / ".moving") as is_ours:
             if not is_ours:  # another server of this host moves them
                 return
-            for id, was in (await self._found_here(place, MOVING + place, "")).items():
+            for id, was in (await self._found_here()).items():
                 if was == MOVING + place or await self._store.move(id, MOVING + place, self._stale_before(), was=was):
                     await self._move(id)
 

@@ -386,7 +386,10 @@ class DocumentRuns:
         files, options = self._places.of(document), await self.options(document)
         async with self._workspace(document) as folder:
             task = WorkerTask("write", str(folder), _read_options(document, options))
-            await RUNS.run(_write_lines, task.file("translations"), await files.translations(document.id))
+            translations = await files.translations(document.id)
+            if len(translations) != document.segments:
+                raise DocumentLost("the document's segments are damaged: delete it, and send it again")
+            await RUNS.run(_write_lines, task.file("translations"), translations)
             await self._work(task)
             report: dict[str, list[str]] = json.loads(await RUNS.run(task.file("report").read_text, "utf-8"))
             written = await RUNS.run(task.file().open, "rb")

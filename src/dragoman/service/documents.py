@@ -343,7 +343,8 @@ class Documents:
         expires_at = utc_now() + keep
         has_been_downloaded = document.api == "deepl" and document.charged
         if not has_been_downloaded and expires_at - document.expires_at > min(keep / 20, timedelta(minutes=1)):
-            await self._store.update(document.id, expires_at=expires_at)
+            with suppress(StorageUnavailable):  # a full disk must not keep it from being deleted
+                await self._store.update(document.id, expires_at=expires_at)
 
     async def list(self, account: Account, offset: int = 0, limit: int = 100) -> list[StoredDocument]:
         """Return some of an account's documents, the newest first."""
@@ -437,14 +438,13 @@ class Documents:
     async def all_segments(self, document: StoredDocument) -> list[StoredSegment]:
         """Return all segments of a document that is done. Raises `DocumentNotReady`, or the document's error."""
         _check_done(document)
-        found, total = list[StoredSegment](), 1
+        found = list[StoredSegment]()
         async with self._there(document):
-            while len(found) < total:
+            while len(found) < document.segments:
                 page = await self.places.of(document).page(document.id, len(found), PAGE)
-                if page is None or (page.total and not page.segments):
+                if page is None or not page.segments:
                     raise DocumentLost("the document's segments are missing: delete it, and send it again")
                 found += page.segments
-                total = page.total
         await self._delivered(document)
         return found
 
@@ -519,7 +519,7 @@ class Documents:
         _check_done(document)
         async with self._there(document):
             page = await self.places.of(document).page(document.id, n, 1)
-            if page is None:
+            if page is None or (n < document.segments and not page.segments):
                 raise DocumentLost("the document's segments are missing: delete it, and send it again")
         if not page.segments:
             raise InvalidRequest(f"there is no segment {n}; the document has {document.segments}", param="n")

@@ -272,9 +272,9 @@ class DocumentStore:
         query = select(_servers.c.place).where(_servers.c.heartbeat_at >= since)
         return await self._database.read(lambda connection: set(connection.scalars(query)))
 
-    async def in_places(self, places: Collection[str]) -> dict[str, str]:
-        """Return the ids of all documents whose files are in these places, each with its place."""
-        query = select(_documents.c.id, _documents.c.place).where(_documents.c.place.in_(places))
+    async def outside(self, places: Collection[str]) -> dict[str, str]:
+        """Return the ids of all documents whose files are in none of these places, each with its place."""
+        query = select(_documents.c.id, _documents.c.place).where(_documents.c.place.not_in(places))
         query = query.order_by(_documents.c.created_at.desc())
         return await self._database.read(lambda connection: {row.id: row.place for row in connection.execute(query)})
 
