@@ -22,7 +22,7 @@ from dragoman.errors import ConfigError, DiskFull, DocumentLost, StorageUnavaila
 from dragoman.settings import DocumentSettings
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.document_blobs import DATABASE, DatabaseFiles
-from dragoman.storage.document_files import UPLOADS, WORK, DocumentFiles, FolderFiles, full_disk_reported
+from dragoman.storage.document_files import UPLOADS, WORK, DocumentFiles, FolderFiles, full_disk_reported, make_private
 from dragoman.storage.documents import MOVING, DocumentStore, StoredDocument
 from dragoman.threads import RUNS
 
@@ -189,7 +189,7 @@ class DocumentPlaces:
 
 
 def _copy(source: Path, target: Path) -> None:
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(target.parent)
     target.touch(mode=0o600)
     shutil.copyfile(source, target)
 
@@ -197,6 +197,7 @@ def _copy(source: Path, target: Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Generator[bool]:
     """Within: whether this process alone has the lock of a file."""
+    path.touch(mode=0o600)
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

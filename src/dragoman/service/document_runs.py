@@ -37,7 +37,7 @@ from dragoman.service.document_places import DocumentPlaces
 from dragoman.service.document_terms import TERMS, DocumentTerms, read_terms
 from dragoman.settings import DocumentSettings
 from dragoman.storage.database import utc_now
-from dragoman.storage.document_files import disk_error, full_disk_reported
+from dragoman.storage.document_files import disk_error, full_disk_reported, make_private
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.segments import Result, SourceUnit, Units
 from dragoman.telemetry.requests import OK, DocumentRecord
@@ -424,7 +424,8 @@ class _UnitLines:
 def _copy(source: BinaryIO, folder: Path) -> None:
     """Copy an open file into a new folder."""
     with source:
-        folder.mkdir(mode=0o700, parents=True)
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700)
         target = folder / SOURCE
         target.touch(mode=0o600)
         with target.open("wb") as out:

@@ -43,7 +43,7 @@ from dragoman.service.document_terms import TERMS, Dictionary, DocumentTerms, of
 from dragoman.service.memories import EDITS
 from dragoman.settings import DocumentSettings
 from dragoman.storage.database import Database, utc_now
-from dragoman.storage.document_files import RESULT, full_disk_reported
+from dragoman.storage.document_files import RESULT, full_disk_reported, make_private
 from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, DocumentStore, StoredDocument
 from dragoman.storage.segments import Page, StoredSegment
 from dragoman.text import marks
@@ -199,8 +199,7 @@ class Documents:
         self._service.admission.check_open()
         self._check_space()
         with full_disk_reported():
-            self.places.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.places.uploads.mkdir(mode=0o700, exist_ok=True)
+            make_private(self.places.uploads)
             path = self.places.uploads / token_hex(16)
             path.touch(mode=0o600)
         try:

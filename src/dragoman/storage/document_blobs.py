@@ -44,7 +44,7 @@ from sqlalchemy.types import TypeDecorator
 
 from dragoman.errors import DocumentLost
 from dragoman.storage.database import METADATA, Database, utc_now
-from dragoman.storage.document_files import ORPHAN_S, FolderUse, full_disk_reported, is_replaced
+from dragoman.storage.document_files import ORPHAN_S, FolderUse, full_disk_reported, is_replaced, make_private
 from dragoman.storage.segments import MOST_CHANGED, Page, Result, SourceUnit, StoredSegment, Units
 from dragoman.threads import RESULTS, RUNS
 
@@ -191,7 +191,7 @@ class DatabaseFiles:
 
     def _new_file(self) -> BinaryIO:
         with full_disk_reported():
-            self._work.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._work)
             return cast(BinaryIO, tempfile.TemporaryFile(dir=self._work))
 
     async def _content(self, blob: str) -> AsyncIterator[bytes]:

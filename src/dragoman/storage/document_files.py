@@ -276,6 +276,12 @@ class _Reread:
             yield from self._file.source_units()
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder, and the one that it is in, for this user alone. Raises `OSError`."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def is_replaced(name: str, by: str) -> bool:
     """Whether a file is a result with fewer edits than another."""
     edits, of_other = name.removeprefix(RESULT), by.removeprefix(RESULT)
