@@ -47,7 +47,7 @@ class Client:
     async def done(self, answer: httpx.Response) -> dict[str, Any]:
         assert answer.status_code == 201, answer.text
         document = answer.json()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             while document["state"] not in ("done", "error"):
                 await asyncio.sleep(0.02)
                 document = (await self.call("GET", f"/{document['id']}")).json()
