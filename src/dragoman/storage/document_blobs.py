@@ -317,7 +317,7 @@ class DatabaseFiles:
                 return None
             doubtful_total = _count_doubtful(connection, id)
             total = doubtful_total if doubtful else int(connection.scalar(last) or 0) + 1
-            return Page([*map(_segment, connection.execute(query))], total, doubtful_total)
+            return Page([*map(_segment, cast(Any, connection.execute(query)))], total, doubtful_total)
 
         return await self._database.read(page)
 

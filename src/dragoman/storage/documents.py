@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sqlalchemy import (
     BigInteger,
@@ -170,7 +170,7 @@ class DocumentStore:
         """Return some of an account's documents, the newest first."""
         query = select(*_COLUMNS).where(_documents.c.account_id == account_id, _documents.c.expires_at > utc_now())
         query = query.order_by(_documents.c.created_at.desc(), _documents.c.id).limit(limit).offset(offset)
-        return await self._database.read(lambda connection: [*map(_document, connection.execute(query))])
+        return await self._database.read(lambda connection: [*map(_document, cast(Any, connection.execute(query)))])
 
     async def in_flight(self, account_id: str) -> int:
         """Return how many documents of an account are queued or translated."""
