@@ -24,6 +24,7 @@ SHARED = {
     "guard",
     "heap",
     "extras",
+    "threads",
     "telemetry",
     "phrasebook",
     "secretfile",

@@ -10,6 +10,7 @@
     │   ├── InvalidJson           400  invalid_json
     │   ├── UnsupportedFile       400  unsupported_file    (a format that is not read, or not written)
     │   ├── InvalidFile           400  invalid_file        (a file that is not what its extension says, or too large)
+    │   ├── DocumentLost          400  document_lost       (its stored files are missing or damaged)
     │   ├── TooManyValues         422  invalid_request     (of a body's lists, objects or fields)
     │   ├── InvalidGlossary       422  invalid_request
     │   └── InvalidMemory         422  invalid_request
@@ -119,6 +120,12 @@ class InvalidFile(InvalidRequest):
     """A file that is not what its extension says, is damaged, or beyond a limit; the message has the place in it."""
 
     code = "invalid_file"
+
+
+class DocumentLost(InvalidRequest):
+    """What is stored of a document is missing or damaged: it can only be deleted, and sent again."""
+
+    code = "document_lost"
 
 
 class TooManyValues(InvalidRequest):

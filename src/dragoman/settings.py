@@ -265,10 +265,16 @@ class StorageSettings:
 
 @dataclass(frozen=True, slots=True)
 class DocumentSettings:
+    store: Literal["auto", "folder", "database"] = _setting(
+        "auto",
+        "where documents are kept, sources and translations, until they expire: in the folder, which all servers of the "
+        "database must share, or in the database; auto: in the database if it is PostgreSQL, else in the folder",
+        "storage",
+    )
     folder: str = _setting(
         ".dragoman/documents",
-        "where documents are kept, sources and translations, until they expire; servers that share a database share it "
-        "too; empty: documents are not translated",
+        "where documents are kept, or, if the database keeps them, where files lie while they are received and read; "
+        "empty: documents are not translated",
         "storage",
     )
     max_bytes: Positive = _setting(30_000_000, "a larger file is refused with 413; some formats have a lower limit")

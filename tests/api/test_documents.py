@@ -54,7 +54,7 @@ class Client:
         return document
 
     def files(self) -> list[Path]:
-        return [path for path in self.folder.rglob("*") if path.is_file()]
+        return [path for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
 
 
 @pytest.fixture(scope="module")

@@ -7,23 +7,29 @@ import json
 import os
 import re
 import resource
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 import psutil
 import pytest
 
 from dragoman.documents import worker
 from dragoman.errors import (
+    ConfigError,
     DiskFull,
+    DocumentLost,
     DocumentNotReady,
     InvalidFile,
     InvalidRequest,
     QueueFull,
     QuotaExceeded,
+    StorageUnavailable,
+    Unavailable,
     UnknownDocument,
 )
 from dragoman.pipelines.fake import FakePipeline
@@ -32,7 +38,9 @@ from dragoman.service.document_runs import DocumentOptions
 from dragoman.service.documents import Documents, clean_name
 from dragoman.service.service import TranslationService
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
+from dragoman.storage import document_files
 from dragoman.storage.database import Database, utc_now
+from dragoman.storage.document_files import FolderUse
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.keys import Keys
 from dragoman.storage.segments import Result
@@ -41,7 +49,9 @@ from tests.processes import title
 from tests.serving import HeldPipeline, service_over, source_of
 from tests.waiting import HANG_S, scaled, until
 
+StoreName = Literal["folder", "database"]
 TEXT = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(40))
+OTHER_TEXT = "\n\n".join(f"How do I get to platform {number} of the station?" for number in range(40))
 JA = DocumentOptions("ja", "en")
 
 
@@ -51,10 +61,11 @@ def kana(sequence: EngineSequence) -> str:
 
 
 class Servers:
-    """Servers that share a database and a folder."""
+    """Servers that share a database and a folder; documents are in one of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: StoreName) -> None:
         self.folder = folder
+        self.of_documents = store
         self.url = f"sqlite:///{folder}/dragoman.db"
         self.store = DocumentStore(Database(self.url))
 
@@ -62,7 +73,11 @@ class Servers:
     async def __call__(
         self, pipeline: FakePipeline | None = None, auth: AuthSettings | None = None, **settings: float
     ) -> AsyncIterator[TranslationService]:
-        of_documents = DocumentSettings(folder=str(self.folder / "documents"), **settings)  # type: ignore[arg-type]
+        of_documents = DocumentSettings(
+            store=self.of_documents,
+            folder=str(self.folder / "documents"),
+            **settings,  # type: ignore[arg-type]
+        )
         all_settings = Settings(documents=of_documents, auth=auth or AuthSettings(), cache=CacheSettings(max_bytes=0))
         service = service_over(pipeline or FakePipeline(kana), all_settings, database=Database(self.url))
         await service.start()
@@ -72,15 +87,19 @@ class Servers:
             await service.stop()
 
     def files(self) -> set[str]:
-        return {str(path.relative_to(self.folder / "documents")) for path in self.folder.glob("documents/*/*")}
+        """Of documents, and what is left of uploads, each with its folder."""
+        found = {str(path.relative_to(self.folder / "documents")) for path in self.folder.glob("documents/*/*")}
+        with closing(sqlite3.connect(self.folder / "dragoman.db")) as connection:
+            rows = connection.execute("SELECT document_id || '/' || name FROM document_files").fetchall()
+        return found | {name.replace("/segments", "/segments.db") for (name,) in rows}
 
 
 Server = Callable[..., AbstractAsyncContextManager[TranslationService]]
 
 
-@pytest.fixture
-async def servers(tmp_path: Path) -> AsyncIterator[Servers]:
-    made = Servers(tmp_path)
+@pytest.fixture(params=["folder", "database"])
+async def servers(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Servers]:
+    made = Servers(tmp_path, request.param)
     await made.store._database.open()
     yield made
     await made.store._database.close()
@@ -96,6 +115,13 @@ async def create(
     with of.upload() as path:
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return await of.create(path, name, options, account)
+
+
+async def text_of(of: Documents, document: StoredDocument) -> str:
+    """Its result."""
+    result = await of.result(document)
+    with result.file as file:
+        return file.read().decode()
 
 
 async def done(of: Documents, document: StoredDocument) -> StoredDocument:
@@ -114,7 +140,9 @@ async def test_a_file_comes_back_in_another_language(servers: Servers) -> None:
         text = "# Can I see *it*?\n\n```\ncode\n```\n\n* yes\n* yes\n"
         document = await done(service.documents, await create(service.documents, text, "dir/a.md"))
         result = await service.documents.result(document)
-        assert result.path.read_text() == "# かな かな かな *かな*?\n\n```\ncode\n```\n\n* かな\n* かな\n"
+        with result.file as file:
+            text = file.read().decode()
+        assert text == "# かな かな かな *かな*?\n\n```\ncode\n```\n\n* かな\n* かな\n"
         assert (result.name, result.media_type, document.source) == ("a.md", "text/markdown", "en")
         assert (document.segments, document.segments_done, document.doubtful) == (3, 3, 0)
         assert document.characters == document.characters_done == len("Can I see it?yesyes")
@@ -122,7 +150,7 @@ async def test_a_file_comes_back_in_another_language(servers: Servers) -> None:
         assert [(one.n, one.source, one.translation) for one in page.segments] == [(1, "yes", "かな")]
         assert (page.total, page.doubtful_total) == (3, 0)
         modes = [path.stat().st_mode & 0o777 for path in servers.folder.glob("documents/**/*")]
-        assert set(modes) == {0o700, 0o600}
+        assert set(modes) <= {0o700, 0o600}
         await service.documents.delete(document)
         assert servers.files() == set()
         with pytest.raises(UnknownDocument):
@@ -148,7 +176,7 @@ async def test_documents_are_counted_once_when_they_have_ended(servers: Servers)
     async with servers() as service:
         value = service.metrics.registry.get_sample_value
         document = await done(service.documents, await create(service.documents))
-        await service.documents.result(document)
+        await text_of(service.documents, document)
         await error_of(service.documents, await create(service.documents, b"PK", "a.DOCX"))
         for labels in ({"format": "txt", "outcome": "ok"}, {"format": "docx", "outcome": "invalid_file"}):
             await until(lambda: value("dragoman_documents_total", labels) == 1, "a count")  # noqa: B023
@@ -178,7 +206,7 @@ async def test_the_language_is_detected_once_in_the_longest_texts(servers: Serve
         numbers = await done(
             service.documents, await create(service.documents, "1\n\n2\n", options=DocumentOptions("en"))
         )
-        assert (await service.documents.result(numbers)).path.read_text() == "1\n\n2\n"
+        assert await text_of(service.documents, numbers) == "1\n\n2\n"
         assert (numbers.state, numbers.source, numbers.segments_done) == ("done", None, numbers.segments)
 
 
@@ -209,7 +237,7 @@ async def test_what_is_finished_when_a_server_stops_is_not_translated_again(serv
     async with servers(again) as service:
         ended = await done(service.documents, document)
         assert again.generations == 40 - stopped.segments_done + 1  # the warm-up
-        text = (await service.documents.result(ended)).path.read_text()
+        text = await text_of(service.documents, ended)
         assert text == re.sub("[A-Za-z]+", "かな", TEXT)
 
 
@@ -218,7 +246,7 @@ async def test_documents_of_a_server_that_died_are_taken_over(servers: Servers) 
         held = await create(service.documents)
         await done(service.documents, held)
         await servers.store.update(held.id, state="queued")
-        dead = await servers.store.claim("dead", utc_now())
+        dead = await servers.store.claim("dead", utc_now(), service.documents.places.names)
         assert dead is not None
         service.documents._wake.set()
         assert (await done(service.documents, dead)).state == "done"  # a second after it last reported
@@ -244,7 +272,7 @@ async def test_a_document_that_is_deleted_meanwhile_ends(servers: Servers) -> No
         document = await create(service.documents)
         await until(lambda: pipeline.generations > 0, "the first text")
         with pytest.raises(DocumentNotReady):
-            await service.documents.result(document)
+            await text_of(service.documents, document)
         await service.documents.delete(document)
         assert (pipeline.stats().running, servers.files()) == (0, set())
 
@@ -276,7 +304,7 @@ async def test_what_deepls_clients_have_downloaded_stays_for_some_minutes(server
             path.write_text(TEXT)
             document = await service.documents.create(path, "a.txt", JA, ANONYMOUS, "deepl", secret="key")
         document = await done(service.documents, document)
-        await service.documents.result(document)
+        await text_of(service.documents, document)
         for secret in ("other", ""):
             with pytest.raises(UnknownDocument):
                 await service.documents.get(document.id, ANONYMOUS, secret)
@@ -302,7 +330,7 @@ async def test_a_key_pays_once_at_the_first_delivery_and_within_its_quota(server
         too_much = await create(service.documents, account=mine)
         assert QuotaExceeded.code in await error_of(service.documents, too_much)
         for _ in range(2):
-            await service.documents.result(await service.documents.get(document.id, mine))
+            await text_of(service.documents, await service.documents.get(document.id, mine))
             await service.documents.segments(await service.documents.get(document.id, mine))
         assert service.accounts.usage(mine).characters == document.characters > 1_000
 
@@ -321,7 +349,7 @@ async def test_a_server_that_comes_late_changes_no_edits(servers: Servers) -> No
         of = service.documents
         document = await done(of, await create(of))
         await of.edit(document, 0, "x 0")
-        of._runs.segments_of(document).store([Result(0, "late", None, ()), Result(1, "late", None, ())])
+        await of.places.main.store(document.id, [Result(0, "late", None, ()), Result(1, "late", None, ())])
         assert [one.translation for one in (await of.segments(document)).segments[:2]] == ["x 0", "late"]
 
 
@@ -332,7 +360,7 @@ async def test_what_is_deleted_during_a_call_is_unknown(servers: Servers) -> Non
         await of.edit(document, 0, "x 0")
         edited = await of.get(document.id, ANONYMOUS)
         await of.delete(document)
-        for call in (of.result(edited), of.edit(edited, 0, "y 0"), of.all_segments(edited)):
+        for call in (text_of(of, edited), of.edit(edited, 0, "y 0"), of.all_segments(edited)):
             with pytest.raises(UnknownDocument):
                 await call
 
@@ -363,7 +391,7 @@ def test_folders_are_counted_while_documents_are_deleted(tmp_path: Path, monkeyp
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", deleting)
-    assert documents._examine(tmp_path) == ([], 5)
+    assert document_files._examine(tmp_path) == FolderUse(5, [])
 
 
 async def test_a_key_and_the_folder_have_limits(servers: Servers) -> None:
@@ -377,7 +405,7 @@ async def test_a_key_and_the_folder_have_limits(servers: Servers) -> None:
         assert {(await done(service.documents, one)).state for one in created} == {"done"}
         assert {Path(name).name for name in servers.files()} == {"source", "segments.db", "result-0"}
     async with servers(max_folder_bytes=100) as service:
-        await until(lambda: service.documents._folder_bytes > 100, "the count of the folder")
+        await until(lambda: service.documents._stored_bytes > 100, "the count of the folder")
         with pytest.raises(QueueFull, match="max_folder_bytes"):
             await create(service.documents)
 
@@ -393,13 +421,16 @@ def files_limited_to(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.parametrize("servers", ["folder"], indirect=True)
 async def test_a_document_for_which_the_disk_is_full_goes_on_when_it_is_not(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(document_runs, "RETRY_S", scaled(1.0))  # long enough to be seen waiting
-    text = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(4_000))
+    text = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(5_000))
     async with servers(FakePipeline(kana)) as service:
-        with files_limited_to(250_000):
+        with closing(sqlite3.connect(servers.folder / "dragoman.db")) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the database still has space
+        with files_limited_to(300_000):
             document = await create(service.documents, text)
             async with asyncio.timeout(HANG_S):
                 found = document
@@ -408,7 +439,7 @@ async def test_a_document_for_which_the_disk_is_full_goes_on_when_it_is_not(
                     found = await servers.store.get(document.id)
                     assert found is not None
         ended = await done(service.documents, document)
-        assert (ended.state, ended.segments_done) == ("done", 4_000)
+        assert (ended.state, ended.segments_done) == ("done", 5_000)
         with files_limited_to(1_000), pytest.raises(DiskFull):
             await create(service.documents, b"x" * 2_000)
 
@@ -417,7 +448,7 @@ async def test_an_edit_is_in_the_next_result_with_the_marks_of_the_source(server
     async with servers() as service:
         of = service.documents
         document = await done(of, await create(of, "Can I **pay** now?\n\n* yes\n* yes\n* no\n", "a.md"))
-        first = (await of.result(document)).path.read_text()
+        first = await text_of(of, document)
         for wrong in ("no mark", "<g1>x</g1> <g1>y</g1>", "<g1>x</g1><x2/>", "</g1>x<g1>"):
             with pytest.raises(InvalidRequest):
                 await of.edit(document, 0, wrong)
@@ -427,27 +458,25 @@ async def test_an_edit_is_in_the_next_result_with_the_marks_of_the_source(server
         with pytest.raises(InvalidRequest):
             await of.edit(document, 4, "x")
         document = await of.get(document.id, ANONYMOUS)
-        results = await asyncio.gather(*(of.result(document) for _ in range(3)))
-        assert {one.path.read_text() for one in results} == {"**Ja**!\n\n* Ja\n* Doch\n* かな\n"}
+        results = await asyncio.gather(*(text_of(of, document) for _ in range(3)))
+        assert set(results) == {"**Ja**!\n\n* Ja\n* Doch\n* かな\n"}
         assert first == "かな かな **かな** かな?\n\n* かな\n* かな\n* かな\n"
         assert [one.edited for one in await of.all_segments(document)] == [True, True, True, False]
 
 
-async def test_a_result_stays_for_downloads_that_waited_for_it_while_later_ones_are_built(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_result_that_is_open_stays_while_later_ones_are_built_or_it_is_deleted(servers: Servers) -> None:
     async with servers() as service:
         of = service.documents
         document = await done(of, await create(of))
-        found: list[Path] = []
+        found = list[BinaryIO]()
         for number in range(4):
             await of.edit(document, 0, f"x {number}")
-            found.append((await of.result(await of.get(document.id, ANONYMOUS))).path)
-        assert [path.is_file() for path in found] == [True] * 4
-        monkeypatch.setattr(documents, "SENDING_S", -1.0)
-        await of.edit(document, 0, "y")
-        last = (await of.result(await of.get(document.id, ANONYMOUS))).path
-        assert list(last.parent.glob("result-*")) == [last]
+            found.append((await of.result(await of.get(document.id, ANONYMOUS))).file)
+        assert sum("result-" in name for name in servers.files()) <= 1
+        await of.delete(document)
+        for number, file in enumerate(found):
+            with file:
+                assert file.read().decode().startswith(f"x {number}\n")
 
 
 async def test_doubtful_segments_are_found_until_they_are_edited(servers: Servers) -> None:
@@ -519,3 +548,227 @@ async def test_a_file_beyond_a_workers_limits_is_an_error_and_the_server_goes_on
 )
 def test_a_name_is_never_a_path(given: str, name: str) -> None:
     assert clean_name(given) == name
+
+
+# ---- damaged storage, deletion, and a document's terms
+
+
+def change(servers: Servers, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(servers.folder / "dragoman.db")) as connection, connection:
+        connection.execute(statement, values)
+
+
+def damage(servers: Servers, document: StoredDocument, what: str) -> None:
+    """Destroy a part of what is stored of a document."""
+    folder = servers.folder / "documents" / document.id
+    if what in ("report", "options"):
+        change(servers, f"UPDATE documents SET {what} = '[]' WHERE id = ?", document.id)
+    elif servers.of_documents == "database":
+        table = {"source": "document_chunks", "segments": "document_segments"}[what]
+        change(servers, f"DELETE FROM {table}")
+    elif what == "source":
+        (folder / "source").unlink()
+    else:
+        (folder / "segments.db").write_bytes(b"junk" * 5_000)
+
+
+@pytest.mark.parametrize("what", ["report", "options", "source", "segments"])
+async def test_damaged_storage_is_an_error_of_that_document_alone(servers: Servers, what: str) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of))
+        await of.edit(document, 0, "x 0")  # so that the result is to be built again
+        damage(servers, document, what)
+        other = await done(of, await create(of, OTHER_TEXT))
+        with pytest.raises(DocumentLost):
+            await of.result(await of.get(document.id, ANONYMOUS))
+        with pytest.raises(DocumentLost):
+            await of.all_segments(await of.get(document.id, ANONYMOUS))
+        shown = {one.id: one for one in await of.list(ANONYMOUS)}
+        assert (shown[document.id].state, shown[document.id].error_code) == ("error", DocumentLost.code)
+        assert (shown[other.id].state, shown[other.id].error_code) == ("done", None)
+        assert await text_of(of, other) == re.sub("[A-Za-z]+", "かな", OTHER_TEXT)
+        await of.delete(await of.get(document.id, ANONYMOUS))
+        assert {name.partition("/")[0] for name in servers.files()} == {other.id}
+
+
+async def test_a_document_whose_source_is_gone_before_it_is_read_is_lost(servers: Servers) -> None:
+    pipeline = HeldPipeline(kana)
+    async with servers(pipeline, max_running=1) as service:
+        pipeline.hold()
+        await create(service.documents)
+        waiting = await create(service.documents)
+        damage(servers, waiting, "source")
+        pipeline.release.set()
+        assert DocumentLost.code in await error_of(service.documents, waiting)
+
+
+async def test_a_document_is_deleted_as_far_as_can_be_while_the_database_cannot_be_written(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of))
+        past = utc_now() + timedelta(minutes=1)
+        await servers.store.update(document.id, expires_at=past)  # asking for it would move that
+        with files_limited_to(1):
+            found = await of.get(document.id, ANONYMOUS)
+            with pytest.raises(StorageUnavailable):
+                await of.delete(found)
+        if servers.of_documents == "folder":
+            assert not (servers.folder / "documents" / document.id).exists()
+        await of.delete(await of.get(document.id, ANONYMOUS))
+        assert servers.files() == set()
+
+
+async def test_deletions_that_race_downloads_end_them_or_are_unknown(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        for _ in range(5):
+            document = await done(of, await create(of))
+            await of.edit(document, 0, "x 0")
+            document = await of.get(document.id, ANONYMOUS)
+            calls = [text_of(of, document) for _ in range(6)] + [of.all_segments(document), of.segments(document)] * 2
+            deletion = of.delete(document)
+            found = await asyncio.gather(*calls[:4], deletion, *calls[4:], return_exceptions=True)
+            faults = [one for one in found if isinstance(one, BaseException)]
+            assert all(isinstance(one, UnknownDocument) for one in faults), faults
+
+
+async def test_locks_of_what_failed_are_not_kept(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of))
+        await of.edit(document, 0, "x 0")
+        damage(servers, document, "source")
+        with pytest.raises(DocumentLost):
+            await of.result(await of.get(document.id, ANONYMOUS))
+        assert (of._building._locks, of._editing._locks) == ({}, {})
+
+
+async def test_edits_of_one_document_take_turns_without_threads(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of, "* yes\n" * 200, "a.md"))
+        other = await done(of, await create(of))
+        async with of._editing.of(document.id):  # as one edit that takes long
+            edits = [asyncio.create_task(of.edit(document, n, f"x{n}", all_equal=True)) for n in range(16)]
+            await of.edit(other, 0, "x 0")
+            assert (await of.segments(document)).segments[0].translation == "かな"
+            assert not any(one.done() for one in edits)
+        await asyncio.gather(*edits)
+        found = await of.get(document.id, ANONYMOUS)
+        assert found.edits == 16
+        assert len({one.translation for one in await of.all_segments(found)}) == 1
+
+
+@pytest.mark.parametrize("source", ["en", None])
+async def test_a_document_has_the_terms_that_its_glossary_had_at_its_upload(
+    servers: Servers, source: str | None
+) -> None:
+    pipeline = HeldPipeline(kana)
+    async with servers(pipeline, max_running=1) as service:
+        of, glossaries = service.documents, service.glossaries
+        made = await glossaries.create("g", {("en", "ja"): {"map": "地図"}, ("ko", "ja"): {"지도": "x"}})
+        pipeline.hold()
+        first = await create(of)
+        options = DocumentOptions("ja", source, glossary="g")
+        waiting = await create(of, "Can I see the map of the old city now, please?\n", options=options)
+        await glossaries.replace("g", "en", "ja", {"map": "マップ"})
+        await glossaries.delete(made.id)
+        pipeline.release.set()
+        assert {(await done(of, one)).state for one in (first, waiting)} == {"done"}
+        assert "地図" in await text_of(of, await of.get(waiting.id, ANONYMOUS))
+
+
+async def test_terms_are_beside_the_file_and_compiled_once(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        terms = {f"term {n}": f"語{n}" for n in range(3_000)}
+        for _ in range(2):
+            document = await done(of, await create(of, "Can I see term 7 now?\n", options=replace(JA, glossary=terms)))
+            assert "語7" in await text_of(of, document)
+        assert len(await servers.store.options(document.id) or "") < 1_000
+        assert len(service.translator.planner._glossaries) == 1
+
+
+async def test_a_queued_row_of_an_older_version_runs_with_the_terms_in_it(servers: Servers) -> None:
+    pipeline = HeldPipeline(kana)
+    async with servers(pipeline, max_running=1) as service:
+        of = service.documents
+        pipeline.hold()
+        await create(of)
+        waiting = await create(of, "Can I see the map?\n")
+        stored = json.loads(await servers.store.options(waiting.id) or "")
+        del stored["has_terms"]
+        stored["glossary"] = {"map": "地図"}
+        change(servers, "UPDATE documents SET options = ? WHERE id = ?", json.dumps(stored), waiting.id)
+        pipeline.release.set()
+        assert "地図" in await text_of(of, await done(of, waiting))
+
+
+# ---- places
+
+
+async def test_a_folder_of_its_own_beside_one_of_a_server_that_lives_is_refused(tmp_path: Path) -> None:
+    made = Servers(tmp_path, "folder")
+    await made.store._database.open()
+    async with made() as service:
+        await made.store.report_server("other", "folder-other")
+        with pytest.raises(ConfigError, match=r"documents\.store"):
+            await service.documents.places.open()
+        await made.store.date_server("other", utc_now() - timedelta(minutes=1))
+        await service.documents.places.open()
+    await made.store._database.close()
+
+
+async def test_documents_of_a_folder_go_into_the_database_with_their_edits_and_results(tmp_path: Path) -> None:
+    made = Servers(tmp_path, "folder")
+    await made.store._database.open()
+    pipeline = HeldPipeline(kana)
+    async with made(pipeline) as service:
+        of = service.documents
+        edited = await done(of, await create(of))
+        await of.edit(edited, 0, "x 0")
+        edited = await of.get(edited.id, ANONYMOUS)
+        await text_of(of, edited)
+        pipeline.hold()
+        waiting = await create(of, OTHER_TEXT)
+        await until(lambda: pipeline.generations > 0, "the first text")
+    await made.store.update(edited.id, place="")  # as an older version left it
+    made.of_documents = "database"
+    async with made() as service:
+        of = service.documents
+        moved = await done(of, waiting)
+        assert (moved.place, moved.state) == ("database", "done")
+        assert await text_of(of, moved) == re.sub("[A-Za-z]+", "かな", OTHER_TEXT)
+        again = await of.get(edited.id, ANONYMOUS)
+        assert again.place == "database"
+        assert (await text_of(of, again)).startswith("x 0\n")
+        assert [one.edited for one in (await of.segments(again)).segments[:2]] == [True, False]
+        assert not [*tmp_path.glob("documents/*/source")]
+    await made.store._database.close()
+
+
+async def test_documents_whose_folder_nobody_has_are_lost_until_a_server_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Servers(tmp_path, "folder")
+    await made.store._database.open()
+    async with with_quota(made, 10_000) as (service, mine):
+        of = service.documents
+        document = await done(of, await create(of, account=mine))
+        await made.store.update(document.id, place="folder-elsewhere")
+        (tmp_path / "documents" / document.id).rename(tmp_path / "elsewhere")
+        with pytest.raises(Unavailable):
+            await of.result(await of.get(document.id, mine))
+        await of._sweep()
+        lost = await of.get(document.id, mine)
+        assert (lost.state, lost.error_code) == ("error", DocumentLost.code)
+        with pytest.raises(DocumentLost):
+            await of.segments(lost)
+        assert service.accounts.usage(mine).characters == 0
+        (tmp_path / "elsewhere").rename(tmp_path / "documents" / document.id)
+        await of._sweep()
+        found = await of.get(document.id, mine)
+        assert (found.state, found.error_code) == ("done", None)
+        assert await text_of(of, found) == re.sub("[A-Za-z]+", "かな", TEXT)
+    await made.store._database.close()

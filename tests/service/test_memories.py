@@ -20,7 +20,7 @@ from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Mem
 from dragoman.storage.database import Database
 from dragoman.storage.memories import MemoryStore
 from dragoman.types import ANONYMOUS, Account, EngineSequence, TextDone, Translation, TranslationRequest
-from tests.service.test_document_jobs import create, done
+from tests.service.test_document_jobs import create, done, text_of
 from tests.serving import HeldPipeline, service_over, source_of
 from tests.waiting import HANG_S
 
@@ -307,7 +307,7 @@ async def test_what_a_person_edits_in_a_document_is_answered_from_then_on(servic
         ("かな かな かな.", False, False),
         ("いま<g1>払え</g1>ますか？", True, False),
     ]
-    assert (await documents.result(again)).path.read_text() == "かな かな かな.\n\n# いま**払え**ますか？\n"
+    assert await text_of(documents, again) == "かな かな かな.\n\n# いま**払え**ますか？\n"
     [found], _ = await translated(service, "<p>Can I <i>pay</i> now?</p>", format="html")
     assert found.text == "<p>いま<i>払え</i>ますか？</p>"
     assert [one.name for one in await service.memories.store.list(ME)] == [EDITS]

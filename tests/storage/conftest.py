@@ -64,7 +64,12 @@ def postgres_url() -> Iterator[str]:
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.acceptance)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database."""
-    if request.param == "sqlite":
+    return new_database(request, tmp_path, request.param)
+
+
+def new_database(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
+    """An empty database of a kind."""
+    if kind == "sqlite":
         return f"sqlite:///{tmp_path}/folder/glossaries.db"
     server: str = request.getfixturevalue("postgres_url")
     import psycopg

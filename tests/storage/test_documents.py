@@ -24,7 +24,6 @@ def document(name: str, account: str = "a", **values: object) -> StoredDocument:
         target="ja",
         source=None,
         detected=True,
-        options="{}",
         created_at=now,
         expires_at=now + timedelta(hours=1),
     )
@@ -38,7 +37,7 @@ async def store(database: Database) -> DocumentStore:
 
 async def add(store: DocumentStore, *documents: StoredDocument) -> None:
     for one in documents:
-        assert await store.add(one, most_in_flight=100)
+        assert await store.add(one, "{}", most_in_flight=100)
 
 
 def long_ago() -> object:
@@ -46,7 +45,7 @@ def long_ago() -> object:
 
 
 async def claimed(store: DocumentStore, owner: str) -> str | None:
-    found = await store.claim(owner, utc_now() - timedelta(seconds=20))
+    found = await store.claim(owner, utc_now() - timedelta(seconds=20), [""])
     return found.id if found else None
 
 
@@ -96,10 +95,10 @@ async def test_a_document_is_not_tried_before_its_time(store: DocumentStore) -> 
 
 
 async def test_an_account_has_so_many_documents_in_flight(store: DocumentStore) -> None:
-    assert [await store.add(document(name), 2) for name in ("d", "e", "f")] == [True, True, False]
-    assert await store.add(document("g", "b"), 2)
+    assert [await store.add(document(name), "{}", 2) for name in ("d", "e", "f")] == [True, True, False]
+    assert await store.add(document("g", "b"), "{}", 2)
     await store.update("d", state="done")
-    assert await store.add(document("f"), 2)
+    assert await store.add(document("f"), "{}", 2)
 
 
 async def test_a_document_is_charged_once(store: DocumentStore) -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Protocol
+from typing import BinaryIO, Protocol
 from urllib.parse import quote
 
 import orjson
 from fastapi import Request
-from fastapi.responses import Response
+from fastapi.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from dragoman.errors import DragomanError
@@ -63,6 +64,22 @@ def file_headers(name: str, media_type: str) -> dict[str, str]:
     plain = "".join(one if one.isascii() and one.isprintable() and one not in '"\\%' else "_" for one in name)
     disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
     return {"Content-Type": media_type, "Content-Disposition": disposition, "X-Content-Type-Options": "nosniff"}
+
+
+class OpenFileResponse(FileResponse):
+    """An open file with its headers; it is sent to its end also if it is deleted meanwhile, and closed then."""
+
+    def __init__(self, file: BinaryIO, headers: Mapping[str, str]) -> None:
+        self._file = file
+        # The path opens what the handle has, under whatever name, and so ranges are served as those of any file.
+        super().__init__(f"/dev/fd/{file.fileno()}", headers=headers, stat_result=os.fstat(file.fileno()))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the file."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
 
 
 # ---- clients that disconnect

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, cast, get_args
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dragoman import types as translation
 from dragoman.api import openapi, schemas
-from dragoman.api.answers import file_headers, while_connected
+from dragoman.api.answers import OpenFileResponse, file_headers, while_connected
 from dragoman.api.forms import FileForm, receive_file
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of, parse_terms
 from dragoman.documents import exports
 from dragoman.errors import InvalidRequest
 from dragoman.service.alternatives import MAX_ALTERNATIVES
+from dragoman.service.document_runs import report_of
 from dragoman.service.documents import DocumentOptions
 from dragoman.storage.documents import DocumentState, StoredDocument
 from dragoman.storage.segments import StoredSegment
+from dragoman.threads import RESULTS, SEGMENTS
 from dragoman.types import TranslationRequest
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
@@ -82,7 +82,7 @@ class DocumentOut(BaseModel):
 
     @classmethod
     def of(cls, stored: StoredDocument) -> DocumentOut:
-        report: dict[str, Any] = json.loads(stored.report)
+        report = report_of(stored)
         error = (
             DocumentErrorOut(code=stored.error_code, message=stored.error_message or "") if stored.error_code else None
         )
@@ -103,9 +103,9 @@ class DocumentOut(BaseModel):
             created=stored.created_at.replace(tzinfo=UTC),
             expires=stored.expires_at.replace(tzinfo=UTC),
             error=error,
-            warnings=report.get("warnings", []),
-            left=report.get("left", []),
-            left_count=report.get("left_count", 0),
+            warnings=report["warnings"],
+            left=report["left"],
+            left_count=report["left_count"],
         )
 
 
@@ -314,7 +314,7 @@ async def list_all(
 ) -> DocumentsAnswer:
     """The newest first."""
     found = await service.documents.list(account, offset, limit)
-    return DocumentsAnswer(documents=[*map(DocumentOut.of, found)])
+    return DocumentsAnswer(documents=await SEGMENTS.run(lambda: [*map(DocumentOut.of, found)]))
 
 
 @router.get("/{id}", summary="One document", responses=_errors(404))
@@ -348,7 +348,7 @@ async def result(
     document = await documents.get(id, account)
     if format is None:
         file = await documents.result(document)
-        return FileResponse(file.path, headers=file_headers(file.name, file.media_type))
+        return OpenFileResponse(file.file, file_headers(file.name, file.media_type))
     segments = await documents.all_segments(document)
 
     def written() -> bytes:
@@ -368,7 +368,7 @@ async def result(
         return "".join(exports.export(found, format, document.name, source, document.target)).encode()
 
     name = f"{document.name.rpartition('.')[0]}.{format}"
-    return Response(await asyncio.to_thread(written), headers=file_headers(name, exports.MEDIA_TYPES[format]))
+    return Response(await RESULTS.run(written), headers=file_headers(name, exports.MEDIA_TYPES[format]))
 
 
 @router.get("/{id}/segments", summary="Source and translation side by side", responses=_errors(404))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from binascii import a2b_qp
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from urllib.parse import unquote
 from fastapi import Request
 
 from dragoman.errors import BodyTooLarge, InvalidRequest, TooManyValues
+from dragoman.threads import UPLOADS
 
 MAX_FORM_FIELDS = 100
 """Fields of a form besides the texts."""
@@ -125,10 +125,10 @@ async def receive_file(request: Request, path: Path, max_bytes: int) -> FileForm
             for item in reader.feed(chunk):
                 received.add(item)
             if len(received.unwritten) >= _BUFFER_BYTES:
-                await asyncio.to_thread(out.write, received.unwritten)
+                await UPLOADS.run(out.write, received.unwritten)
                 received.unwritten = bytearray()
-        await asyncio.to_thread(out.write, received.unwritten)
-        await asyncio.to_thread(out.flush)
+        await UPLOADS.run(out.write, received.unwritten)
+        await UPLOADS.run(out.flush)
     if not reader.is_complete:
         raise InvalidRequest("the form does not end with its boundary")
     return received.form()
@@ -145,10 +145,10 @@ async def receive_body(request: Request, path: Path, max_bytes: int) -> int:
                 raise BodyTooLarge(message, param="file")
             unwritten += chunk
             if len(unwritten) >= _BUFFER_BYTES:
-                await asyncio.to_thread(out.write, unwritten)
+                await UPLOADS.run(out.write, unwritten)
                 unwritten = bytearray()
-        await asyncio.to_thread(out.write, unwritten)
-        await asyncio.to_thread(out.flush)
+        await UPLOADS.run(out.write, unwritten)
+        await UPLOADS.run(out.flush)
     return received
 
 

@@ -38,6 +38,7 @@ from dragoman.documents import formats, tmx
 from dragoman.documents.content import ReadOptions
 from dragoman.documents.xmlpart import DEEPEST
 from dragoman.errors import DiskFull, DragomanError, InvalidFile, UnsupportedFile
+from dragoman.threads import Threads
 
 log = logging.getLogger("dragoman.documents")
 
@@ -86,6 +87,7 @@ class Workers:
         self._memory_bytes = memory_bytes
         self._timeout_s = timeout_s
         self._turns = asyncio.Semaphore(at_once)
+        self._threads = Threads("workers", at_once)  # each waits for its process
         self._starting = threading.Lock()
         self._idle: subprocess.Popen[bytes] | None = None
         self._keeps_idle = True
@@ -94,7 +96,7 @@ class Workers:
         """Run a task. Raises `InvalidFile`, `UnsupportedFile` or `DiskFull`. Cancelling it kills the process."""
         async with self._turns:
             cancelled = threading.Event()
-            running = asyncio.create_task(asyncio.to_thread(self._run, task, cancelled))
+            running = asyncio.create_task(self._threads.run(self._run, task, cancelled))
             try:
                 answered = await asyncio.shield(running)
             except asyncio.CancelledError:

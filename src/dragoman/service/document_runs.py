@@ -8,23 +8,22 @@ process.
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import logging
-import re
-import sqlite3
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+import shutil
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from secrets import token_hex
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from dragoman.documents.content import MOST_LEFT, ReadOptions
 from dragoman.documents.worker import SOURCE, Workers, WorkerTask
 from dragoman.errors import (
-    DiskFull,
+    DocumentLost,
     DragomanError,
     EngineFailed,
     Forbidden,
@@ -32,14 +31,19 @@ from dragoman.errors import (
     InvalidRequest,
     StorageUnavailable,
     Unavailable,
+    UnknownDocument,
     UnsupportedLanguage,
 )
+from dragoman.service.document_places import DocumentPlaces
+from dragoman.service.document_terms import TERMS, DocumentTerms, read_terms
 from dragoman.settings import DocumentSettings
 from dragoman.storage.database import utc_now
+from dragoman.storage.document_files import disk_error, full_disk_reported, make_private
 from dragoman.storage.documents import DocumentStore, StoredDocument
-from dragoman.storage.segments import Result, SegmentFile, SourceUnit, StoredSegment, Units
+from dragoman.storage.segments import Result, SourceUnit, StoredSegment, Units
 from dragoman.telemetry.requests import OK, DocumentRecord
 from dragoman.text import checks, marks
+from dragoman.threads import RUNS
 from dragoman.types import Account, ApiName, Formality, TextDone, Translation, TranslationRequest
 
 if TYPE_CHECKING:
@@ -53,6 +57,8 @@ RETRY_S = 15.0
 """How long a document waits after an engine or a disk has failed."""
 BEAT_S = 1.0
 """How often a server reports that it works on a document, and stores progress and segments."""
+PAGE = 5_000
+"""Segments that are read at once where all are wanted."""
 BATCH = 500
 """Segments that are stored before `BEAT_S` has passed."""
 MOST_TEXTS = 10_000
@@ -69,7 +75,10 @@ _NOTES = {checks.FORMALITY_IGNORED, checks.CONTEXT_IGNORED, checks.INSTRUCTIONS_
 
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
-    """What a caller wants of a document. Languages are tags; `glossary` is entries, or the reference of a stored one."""
+    """What a caller wants of a document. Languages are tags; `glossary` is entries, or the reference of a stored one.
+
+    Its terms are not stored with the options, but beside the file: `has_terms`.
+    """
 
     target: str
     source: str | None = None
@@ -82,13 +91,17 @@ class DocumentOptions:
     comments: bool = False
     columns: tuple[str, ...] = ()
     memory: bool | str = True  # whether the key's translation memories are used, or the reference of the only one
+    has_terms: bool = False
 
     @classmethod
-    def of(cls, document: StoredDocument) -> DocumentOptions:
-        """Those of a stored document."""
-        values: dict[str, Any] = json.loads(document.options)
-        lists: dict[str, Any] = {name: tuple(values[name]) for name in ("instructions", "keep", "columns")}
-        return cls(**{**values, **lists})
+    def of(cls, stored: str) -> DocumentOptions:
+        """Those that are stored of a document. Raises `DocumentLost`."""
+        try:
+            values: dict[str, Any] = json.loads(stored)
+            lists: dict[str, Any] = {name: tuple(values[name]) for name in ("instructions", "keep", "columns")}
+            return cls(**{**values, **lists})
+        except (ValueError, TypeError, KeyError):
+            raise DocumentLost("the document's options are damaged: delete it, and send it again") from None
 
 
 @dataclass(slots=True)
@@ -120,30 +133,45 @@ class _Progress:
 
 
 class DocumentRuns:
-    """Runs documents in `folder`, which the server `owner` has claimed."""
+    """Runs documents that the server `owner` has claimed."""
 
     def __init__(
         self,
         service: TranslationService,
         store: DocumentStore,
+        places: DocumentPlaces,
         workers: Workers,
         settings: DocumentSettings,
         owner: str,
     ) -> None:
         self._service = service
         self._store = store
+        self._places = places
         self._workers = workers
         self._settings = settings
         self._owner = owner
-        self._folder = Path(settings.folder).absolute()
+        self._terms: tuple[str, DocumentTerms | None] = ("", None)  # of the document that was last asked for
 
-    def folder_of(self, document: StoredDocument) -> Path:
-        """The folder with a document's files."""
-        return self._folder / document.id
+    async def options(self, document: StoredDocument) -> DocumentOptions:
+        """Return a document's options. Raises `UnknownDocument`, `DocumentLost`."""
+        stored = await self._store.options(document.id)
+        if stored is None:
+            raise UnknownDocument("the document was deleted")
+        return await RUNS.run(DocumentOptions.of, stored)
 
-    def segments_of(self, document: StoredDocument) -> SegmentFile:
-        """A document's segments."""
-        return SegmentFile(self.folder_of(document) / "segments.db")
+    @asynccontextmanager
+    async def _workspace(self, document: StoredDocument) -> AsyncGenerator[Path]:
+        """A folder for a worker, with the document's file. Raises `DocumentLost`."""
+        folder = self._places.work / token_hex(16)
+        source = await self._places.of(document).open(document.id, SOURCE)
+        if source is None:
+            raise DocumentLost("the document's file is missing: delete it, and send it again")
+        try:
+            with full_disk_reported():
+                await RUNS.run(_copy, source, folder)
+                yield folder
+        finally:
+            await RUNS.run(shutil.rmtree, folder, ignore_errors=True)
 
     async def run(self, document: StoredDocument) -> None:
         """Translate a document, and store how that ended; when it is cancelled, the document waits for another run."""
@@ -163,7 +191,7 @@ class DocumentRuns:
         except DragomanError as error:
             ended = _end_of(document, error)
         except Exception as error:  # noqa: BLE001 - logged there
-            ended = _end_of(document, disk_error(error) or self._unexpected(document, error))
+            ended = _end_of(document, disk_error(error) or await self._unexpected(document, error))
         finally:
             for task in (work, beating):
                 task.cancel()
@@ -208,23 +236,28 @@ class DocumentRuns:
         account = self._service.accounts.account(document.account_id)
         if account is None:
             raise Forbidden("the key of this document is not valid any more")
-        file = self.segments_of(document)
-        if not file.exists:
-            document = await self._read(document, file)
-        units = await asyncio.to_thread(file.units)
+        files = self._places.of(document)
+        units = await files.units(document.id)
+        if units is None:
+            document = await self._read(document)
+            units = await files.units(document.id)
+        if units is None:
+            raise UnknownDocument("the document was deleted")
         document = await self._plan(document, units, account)
         progress.characters = document.characters
-        progress.doubtful = await asyncio.to_thread(file.count_doubtful)
+        page = await files.page(document.id, 0, 0)
+        progress.doubtful = page.doubtful_total if page is not None else 0
         progress.segments_done = sum(units.done)
         done = (text for text, is_done in zip(units.sources, units.done, strict=True) if is_done)
         progress.characters_done = progress.characters_before = sum(map(_characters, done))
         progress.began_s = monotonic()
         await self._translate_units(document, units, account, progress)
-        warnings = await self.write(document, "result-0")
-        report: dict[str, Any] = json.loads(document.report)
+        result, warnings = await self.write(document, "result-0")
+        await RUNS.run(result.close)
+        report = report_of(document)
         report["warnings"] += [{"code": code, "message": message} for code, message in progress.notes.items()]
         report["warnings"] += [{"message": message} for message in warnings]
-        left = await asyncio.to_thread(_left, file.all()) if document.detected else []
+        left = await self._left(document) if document.detected else []
         report["left"] = [*report["left"], *map(_left_entry, left)][:MOST_LEFT]
         report["left_count"] += len(left)
         characters = document.characters - sum(_characters(one.source) for one in left)  # what is charged
@@ -237,25 +270,24 @@ class DocumentRuns:
             "characters_done": characters,
         }
 
-    async def _read(self, document: StoredDocument, file: SegmentFile) -> StoredDocument:
+    async def _left(self, document: StoredDocument) -> list[StoredSegment]:
+        """Return the segments that were left because they are in a language that is not served."""
+        left, at = list[StoredSegment](), 0
+        while (page := await self._places.of(document).page(document.id, at, PAGE, doubtful=True)) and page.segments:
+            at += len(page.segments)
+            left += [one for one in page.segments if any(w["code"] == checks.LANGUAGE_NOT_SERVED for w in one.warnings)]
+        return left
+
+    async def _read(self, document: StoredDocument) -> StoredDocument:
         """Have the file read; store its report, and then its units: a document that has units was read."""
-        folder = self.folder_of(document)
-        if not (folder / SOURCE).is_file():
-            raise InvalidFile("its files are not here: servers that share a database share documents.folder too")
-        task = WorkerTask("read", str(folder), read_options(document))
-        try:
+        options = await self.options(document)
+        async with self._workspace(document) as folder:
+            task = WorkerTask("read", str(folder), _read_options(document, options))
             await self._work(task)
-            found: dict[str, Any] = json.loads(await asyncio.to_thread(task.file("report").read_text, "utf-8"))
+            found: dict[str, Any] = json.loads(await RUNS.run(task.file("report").read_text, "utf-8"))
             report = json.dumps({**found, "warnings": [{"message": one} for one in found["warnings"]]})
             await self._store.update(document.id, self._owner, report=report)
-
-            def store() -> None:
-                with task.file("units").open(encoding="utf-8") as lines:
-                    file.create(SourceUnit(**json.loads(line)) for line in lines)
-
-            await asyncio.to_thread(store)
-        finally:
-            task.delete_files()
+            await self._places.of(document).add_segments(document.id, _UnitLines(task.file("units")))
         return replace(document, report=report)
 
     async def _plan(self, document: StoredDocument, units: Units, account: Account) -> StoredDocument:
@@ -264,7 +296,7 @@ class DocumentRuns:
         Raises `InvalidFile` for too many characters, `UnsupportedLanguage` or `InvalidRequest` for its language,
         `QuotaExceeded`.
         """
-        characters, sample = await asyncio.to_thread(_count, units)
+        characters, sample = await RUNS.run(_count, units)
         most = self._settings.max_characters
         if characters > most:
             raise InvalidFile(f"the document has {characters:,} characters to translate; this server accepts {most:,}")
@@ -323,22 +355,15 @@ class DocumentRuns:
             finished, progress.finished = progress.finished, []
             if finished:
                 results = [result for result, _ in finished]
-                await asyncio.to_thread(self.segments_of(document).store, results)
+                await self._places.of(document).store(document.id, results)
                 progress.segments_done += len(results)
                 progress.doubtful += sum(bool(one.warnings) for one in results)
                 progress.characters_done += sum(characters for _, characters in finished)
 
     async def request(self, document: StoredDocument, texts: Iterable[str], account: Account) -> TranslationRequest:
         """Return a bulk request of texts in the document's language, with its options."""
-        options = DocumentOptions.of(document)
-        entries: Mapping[str, str] = {}
-        key: tuple[object, ...] | None = None
-        if not isinstance(options.glossary, str):
-            entries = options.glossary
-        elif options.glossary:
-            source = document.source or document.target
-            stored = await self._service.glossaries.dictionary(options.glossary, source, document.target)
-            entries, key = stored.entries, stored.key
+        options = await self.options(document)
+        entries, key = await self._glossary(document, options)
         memories: tuple[str, ...] | None = None if options.memory else ()
         if isinstance(options.memory, str):
             memories = ((await self._service.memories.store.get(account.id, options.memory)).id,)
@@ -361,56 +386,114 @@ class DocumentRuns:
             api=cast(ApiName, document.api),
         )
 
-    async def write(self, document: StoredDocument, result: str) -> list[str]:
-        """Write the file `result` from the stored translations; return warnings."""
-        folder, file = self.folder_of(document), self.segments_of(document)
-        task = WorkerTask("write", str(folder), read_options(document))
+    async def _glossary(
+        self, document: StoredDocument, options: DocumentOptions
+    ) -> tuple[Mapping[str, str], tuple[object, ...] | None]:
+        """The terms for a document, and a key for them: those that its glossaries had when it was uploaded."""
+        if options.has_terms:
+            id, terms = self._terms
+            if id != document.id or terms is None:
+                file = await self._places.of(document).open(document.id, TERMS)
+                if file is None:
+                    raise DocumentLost("the document's terms are missing: delete it, and send it again")
+                terms = await RUNS.run(read_terms, file)
+                self._terms = document.id, terms
+            return terms.of(document.source)
+        if not isinstance(options.glossary, str):  # of an older version
+            return options.glossary, None
+        if not options.glossary:
+            return {}, None
+        source = document.source or document.target
+        stored = await self._service.glossaries.dictionary(options.glossary, source, document.target)
+        return stored.entries, stored.key
 
-        def translations() -> None:
-            with task.file("translations").open("w", encoding="utf-8") as out:
-                out.writelines(json.dumps(one) + "\n" for one in file.translations())
-
-        try:
-            await asyncio.to_thread(translations)
+    async def write(self, document: StoredDocument, result: str) -> tuple[BinaryIO, list[str]]:
+        """Write the file `result` from the stored translations; return it, open, and warnings."""
+        files, options = self._places.of(document), await self.options(document)
+        async with self._workspace(document) as folder:
+            task = WorkerTask("write", str(folder), _read_options(document, options))
+            translations = await files.translations(document.id)
+            if len(translations) != document.segments:
+                raise DocumentLost("the document's segments are damaged: delete it, and send it again")
+            await RUNS.run(_write_lines, task.file("translations"), translations)
             await self._work(task)
-            report: dict[str, list[str]] = json.loads(await asyncio.to_thread(task.file("report").read_text, "utf-8"))
-            await asyncio.to_thread(task.file().replace, folder / result)
-        finally:
-            task.delete_files()
-        return report["warnings"]
+            report: dict[str, list[str]] = json.loads(await RUNS.run(task.file("report").read_text, "utf-8"))
+            written = await RUNS.run(task.file().open, "rb")
+            try:
+                await files.put(document.id, result, task.file())
+            except BaseException:
+                written.close()
+                raise
+        return written, report["warnings"]
 
-    def _unexpected(self, document: StoredDocument, error: Exception) -> DragomanError:
-        if self.folder_of(document).is_dir():  # else it was deleted meanwhile
+    async def _unexpected(self, document: StoredDocument, error: Exception) -> DragomanError:
+        is_deleted = False
+        with suppress(StorageUnavailable):
+            is_deleted = await self._store.get(document.id) is None
+        if not is_deleted:
             log.error("document %s failed", document.id, exc_info=error)
         return DragomanError("the server failed on this document; see its log")
 
 
-def read_options(document: StoredDocument) -> ReadOptions:
-    """What a reader is told of a document."""
-    options = DocumentOptions.of(document)
-    return ReadOptions(
-        document.format, document.target, document.source, options.output, options.comments, options.columns
+class _UnitLines:
+    """The units in a worker's file, read anew each time that they are iterated."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[SourceUnit]:
+        with self._path.open(encoding="utf-8") as lines:
+            for line in lines:
+                yield SourceUnit(**json.loads(line))
+
+
+def _copy(source: BinaryIO, folder: Path) -> None:
+    """Copy an open file into a new folder."""
+    with source:
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700)
+        target = folder / SOURCE
+        target.touch(mode=0o600)
+        with target.open("wb") as out:
+            shutil.copyfileobj(source, out, 2**20)
+
+
+def _write_lines(path: Path, texts: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(one) + "\n" for one in texts)
+
+
+def report_of(document: StoredDocument) -> dict[str, Any]:
+    """What was found in a document: `warnings`, texts that were `left`, and their `left_count`. Raises `DocumentLost`."""
+    try:
+        report: Any = json.loads(document.report)
+    except ValueError:
+        report = None
+    if not isinstance(report, dict):
+        raise DocumentLost("what is stored of the document is damaged: delete it, and send it again")
+    found = cast(dict[str, Any], report)
+    warnings, left, count = found.get("warnings", []), found.get("left", []), found.get("left_count", 0)
+    has_lists = _has_texts(warnings, "message") and _has_texts(left, "place", "reason", "text")
+    if not has_lists or not isinstance(count, int):
+        raise DocumentLost("what is stored of the document is damaged: delete it, and send it again")
+    return {"warnings": warnings, "left": left, "left_count": count}
+
+
+def _has_texts(rows: object, *names: str) -> bool:
+    """Whether something is a list of objects with texts of these names, and no other values but texts and null."""
+    return isinstance(rows, list) and all(
+        isinstance(row, dict)
+        and all(isinstance(row.get(name), str) for name in names)
+        and all(value is None or isinstance(value, str) for value in cast(dict[str, Any], row).values())
+        for row in cast(list[Any], rows)
     )
 
 
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-
-def disk_error(error: Exception) -> DiskFull | None:
-    """Return the error for a caller, where the disk is full."""
-    is_full = isinstance(error, OSError) and error.errno in _NO_SPACE
-    if is_full or (isinstance(error, sqlite3.OperationalError) and re.search("full|I/O", str(error))):
-        return DiskFull("the server's disk is full; try again later")
-    return None
-
-
-@contextmanager
-def full_disk_reported() -> Generator[None]:
-    """Within: a full disk raises `DiskFull`."""
-    try:
-        yield
-    except (OSError, sqlite3.OperationalError) as error:
-        raise disk_error(error) or error from None
+def _read_options(document: StoredDocument, options: DocumentOptions) -> ReadOptions:
+    """What a reader is told of a document."""
+    return ReadOptions(
+        document.format, document.target, document.source, options.output, options.comments, options.columns
+    )
 
 
 def _end_of(document: StoredDocument, error: DragomanError) -> dict[str, object]:
@@ -419,12 +502,6 @@ def _end_of(document: StoredDocument, error: DragomanError) -> dict[str, object]
         log.warning("a document waits: %s", error.message)
         return {"state": "queued", "retry_at": utc_now() + timedelta(seconds=RETRY_S)}
     return {"state": "error", "error_code": error.code, "error_message": error.message}
-
-
-def _left(segments: Iterable[StoredSegment]) -> list[StoredSegment]:
-    """The segments that were left because they are in a language that is not served."""
-    code = checks.LANGUAGE_NOT_SERVED
-    return [one for one in segments if any(warning["code"] == code for warning in one.warnings)]
 
 
 def _left_entry(segment: StoredSegment) -> dict[str, str]:

@@ -1,9 +1,8 @@
 """Documents as jobs: a file is queued, translated by some server, and its result kept until it expires.
 
-State is in the database, and files are in a folder, so that any server that shares both can answer for a document, and take
-it over when the server that translated it has died. `service.document_runs` has what happens while one is translated.
-
-A folder `ID` has: `source` and `segments.db`, and `result-N` after N edits, each readable by this user alone.
+State is in the database, and files are there too, or in a folder (`service.document_places`), so that any server that shares
+both can answer for a document, and take it over when the server that translated it has died. `service.document_runs` has what
+happens while one is translated.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ import json
 import logging
 import math
 import os
-import shutil
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
-from time import monotonic, time
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, BinaryIO
 
 from dragoman.documents import formats
 from dragoman.documents.worker import SOURCE, Workers
 from dragoman.errors import (
     BodyTooLarge,
+    DocumentLost,
     DocumentNotReady,
     InvalidFile,
     InvalidRequest,
@@ -37,13 +36,17 @@ from dragoman.errors import (
     UnsupportedFile,
 )
 from dragoman.service.alternatives import canonical_form
-from dragoman.service.document_runs import EQUAL_LANGUAGES, DocumentOptions, DocumentRuns, full_disk_reported
+from dragoman.service.document_places import DocumentPlaces
+from dragoman.service.document_runs import EQUAL_LANGUAGES, PAGE, DocumentOptions, DocumentRuns, report_of
+from dragoman.service.document_terms import TERMS, Dictionary, DocumentTerms, of_entries, write_terms
 from dragoman.service.memories import EDITS
 from dragoman.settings import DocumentSettings
-from dragoman.storage.database import utc_now
-from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, DocumentStore, StoredDocument
+from dragoman.storage.database import Database, utc_now
+from dragoman.storage.document_files import RESULT, full_disk_reported, make_private
+from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, DocumentStore, StoredDocument
 from dragoman.storage.segments import Page, StoredSegment
 from dragoman.text import marks
+from dragoman.threads import RUNS, SEGMENTS, UPLOADS
 from dragoman.types import Account, ApiName, Translation, TranslationRequest
 
 if TYPE_CHECKING:
@@ -55,21 +58,39 @@ DOWNLOADED_S = 600.0
 """How long a document of DeepL's API stays after a download, which may break and be repeated."""
 POLL_S = 2.0
 """How often a server looks for documents that wait, and sweeps what has expired 30 times as rarely."""
-SENDING_S = 10.0
-"""How long a result stays when a later one is built, for downloads that have not opened it yet."""
 MOST_EDITED_CHARACTERS = 20_000_000
 """Of the translations of all segments that one edit changes."""
-_ORPHAN_S = 3_600.0
-_UPLOADS = "uploads"
+_BEATS = 4
+"""How often a server reports that it lives, within the time after which it is taken for dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """A file to send: where it is, its name for the client, and its media type."""
+    """A file to send, which is open, and stays readable if the document is deleted; its name for the client, and its type."""
 
-    path: Path
+    file: BinaryIO
     name: str
     media_type: str
+
+
+class Turns:
+    """Lets tasks take turns with one thing, by its id, without a thread that waits."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def of(self, id: str) -> AsyncGenerator[None]:
+        """Within: no other task has the turn of this id."""
+        lock, users = self._locks.get(id, (asyncio.Lock(), 0))
+        self._locks[id] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks.pop(id)
+            if users > 1:
+                self._locks[id] = lock, users - 1
 
 
 class Documents:
@@ -78,19 +99,20 @@ class Documents:
     Methods raise `StorageUnavailable`; those of a document `UnknownDocument` if it was deleted meanwhile.
     """
 
-    def __init__(self, service: TranslationService, store: DocumentStore, settings: DocumentSettings) -> None:
+    def __init__(self, service: TranslationService, database: Database, settings: DocumentSettings) -> None:
         self._service = service
-        self._store = store
+        self._store = DocumentStore(database)
         self._settings = settings
-        self.folder = Path(settings.folder).absolute()
         self.owner = f"{service.replica or 'server'}-{token_hex(8)}"
         self._workers = Workers(settings.worker_memory_bytes, settings.worker_timeout_s, min(os.cpu_count() or 1, 4))
-        self._runs = DocumentRuns(service, store, self._workers, settings, self.owner)
+        self.places = DocumentPlaces(self._store, database, settings, self.owner)
+        self._runs = DocumentRuns(service, self._store, self.places, self._workers, settings, self.owner)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
-        self._folder_bytes = 0  # as last counted, and what came since
-        self._building: dict[str, asyncio.Lock] = {}  # results
+        self._beating: asyncio.Task[None] | None = None
+        self._stored_bytes = 0  # as last counted, and what came since
+        self._building, self._editing = Turns(), Turns()
 
     @property
     def max_bytes(self) -> int:
@@ -99,37 +121,51 @@ class Documents:
 
     # ---- start and stop
 
+    async def open(self) -> None:
+        """Find the documents' files, and report where they are. Raises `ConfigError` for a folder that others do not share."""
+        await self.places.open()
+        self._beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(min(self._settings.owner_timeout_s / _BEATS, 5.0))
+            with suppress(StorageUnavailable):
+                await self.places.beat()
+
     def start(self) -> None:
         """Translate what waits, and what servers that died have left."""
         self._loop = asyncio.create_task(self._run_all())
 
     async def stop(self) -> None:
         """Stop, and put what is not finished back to those that wait: another server, or this one's next start, goes on."""
-        if self._loop is None:
+        loops = [task for task in (self._loop, self._beating) if task is not None]
+        if not loops:
             self._workers.close()  # a result may have been built since it stopped
             return
-        tasks = [self._loop, *self._running.values()]
-        self._loop = None
+        tasks = [*loops, *self._running.values()]
+        self._loop = self._beating = None
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._workers.close()
         with suppress(StorageUnavailable):  # they are taken over later
             await self._store.release(self.owner)
+        await self.places.close()
 
     async def _run_all(self) -> None:
         """Begin documents while there are any and fewer than `max_running` run; sweep from time to time."""
         with suppress(OSError):  # it is started with its task then
-            await asyncio.to_thread(self._workers.prepare)
+            await RUNS.run(self._workers.prepare)
         sweep_at_s = monotonic()
         while True:
             try:
                 if monotonic() >= sweep_at_s:
                     sweep_at_s = monotonic() + 30 * POLL_S
+                    await self.places.move_all()
                     await self._sweep()
                 while len(self._running) < self._settings.max_running:
                     stale = utc_now() - timedelta(seconds=self._settings.owner_timeout_s)
-                    document = await self._store.claim(self.owner, stale)
+                    document = await self._store.claim(self.owner, stale, self.places.names)
                     if document is None:
                         break
                     task = asyncio.create_task(self._runs.run(document))
@@ -149,15 +185,8 @@ class Documents:
         self._wake.set()
 
     async def _sweep(self) -> None:
-        """Delete what has expired, and files that no document has; count the folder's bytes."""
-        for id in await self._store.delete_expired():
-            await asyncio.to_thread(shutil.rmtree, self.folder / id, ignore_errors=True)
-        if not self.folder.is_dir():
-            return
-        old, self._folder_bytes = await asyncio.to_thread(_examine, self.folder)
-        known = await self._store.existing(old)
-        for id in set(old) - known:
-            await asyncio.to_thread(shutil.rmtree, self.folder / id, ignore_errors=True)
+        """Delete what has expired, and files that no document has; count the bytes of all others."""
+        self._stored_bytes = await self.places.sweep()
 
     # ---- from upload to deletion
 
@@ -167,10 +196,8 @@ class Documents:
         self._service.admission.check_open()
         self._check_space()
         with full_disk_reported():
-            uploads = self.folder / _UPLOADS
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            uploads.mkdir(mode=0o700, exist_ok=True)
-            path = uploads / token_hex(16)
+            make_private(self.places.uploads)
+            path = self.places.uploads / token_hex(16)
             path.touch(mode=0o600)
         try:
             with full_disk_reported():
@@ -179,7 +206,7 @@ class Documents:
             path.unlink(missing_ok=True)
 
     def _check_space(self) -> None:
-        if self._folder_bytes >= self._settings.max_folder_bytes:
+        if self._stored_bytes >= self._settings.max_folder_bytes:
             raise QueueFull(
                 "the server keeps as many documents as it has space for (documents.max_folder_bytes): fetch and delete "
                 "yours, or try again later",
@@ -203,14 +230,13 @@ class Documents:
         """
         name, extension = clean_name(name), formats.extension_of(clean_name(name))
         file_format = formats.format_of(extension)
-        size = await asyncio.to_thread(lambda: upload.stat().st_size)
+        size = await UPLOADS.run(lambda: upload.stat().st_size)
         self._check_file(file_format, size)
         options = self._checked(options, file_format)
         if options.source == options.target and api != "deepl":  # whose clients expect that of the job
             raise InvalidRequest(EQUAL_LANGUAGES, param="target")
         self._service.accounts.check(TranslationRequest(("?",), options.target, options.source, account=account))
-        if isinstance(options.glossary, str) and options.glossary:
-            await self._service.glossaries.get(options.glossary)
+        terms = await self._terms(options)
         if isinstance(options.memory, str):
             await self._service.memories.store.get(account.id, options.memory)
         now = utc_now()
@@ -224,32 +250,50 @@ class Documents:
             target=options.target,
             source=options.source,
             detected=options.source is None,
-            options=json.dumps(asdict(options)),
             created_at=now,
             expires_at=now + timedelta(hours=self._settings.keep_h),
+            place=self.places.main.place,
         )
-        folder = self._runs.folder_of(document)
-
-        def move() -> None:
-            folder.mkdir(mode=0o700)
-            upload.replace(folder / SOURCE)
-
-        with full_disk_reported():
-            await asyncio.to_thread(move)
+        options = replace(options, glossary=options.glossary if isinstance(options.glossary, str) else "")
+        stored_options = json.dumps(asdict(replace(options, has_terms=terms is not None)))
+        added = False
         try:
-            added = await self._store.add(document, self._settings.max_jobs_per_key)
-        except BaseException:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-            raise
+            with full_disk_reported():
+                await self.places.main.put(document.id, SOURCE, upload)
+                if terms is not None:
+                    await UPLOADS.run(write_terms, terms, upload)
+                    await self.places.main.put(document.id, TERMS, upload)
+            added = await self._store.add(document, stored_options, self._settings.max_jobs_per_key)
+        finally:
+            if not added:
+                with suppress(StorageUnavailable):
+                    await self.places.main.delete(document.id)
         if not added:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             raise QueueFull(
                 f"{self._settings.max_jobs_per_key} documents of this key wait or are translated: wait until some are done",
                 retry_after_s=30.0,
             )
-        self._folder_bytes += size
+        self._stored_bytes += size
         self._wake.set()
         return document
+
+    async def _terms(self, options: DocumentOptions) -> DocumentTerms | None:
+        """The terms of a document's glossary as they are now: what happens to that later changes nothing. Raises
+        `UnknownGlossary`."""
+        if not isinstance(options.glossary, str):
+            return await UPLOADS.run(of_entries, options.glossary) if options.glossary else None
+        if not options.glossary:
+            return None
+        glossary = await self._service.glossaries.get(options.glossary)
+        of_model = self._service.model.profile.languages
+        sources = [options.source] if options.source else [tag for tag in of_model if tag != options.target]
+        found: dict[tuple[object, ...], Dictionary] = {}
+        for source in sources:
+            stored = await self._service.glossaries.dictionary(glossary.id, source, options.target)
+            if stored.entries:
+                before = found.get(stored.key, Dictionary((), stored.key, stored.entries))
+                found[stored.key] = replace(before, sources=(*before.sources, source))
+        return DocumentTerms([*found.values()])
 
     def _check_file(self, file_format: formats.Format, size: int) -> None:
         most = min(file_format.max_bytes, self._settings.max_bytes)
@@ -288,18 +332,20 @@ class Documents:
         ):
             raise UnknownDocument("there is no document of this id; it may have expired")
         await self._keep(document)
-        return document
+        return await SEGMENTS.run(_sound, document)
 
     async def _keep(self, document: StoredDocument) -> None:
         keep = timedelta(hours=self._settings.keep_h)
         expires_at = utc_now() + keep
         has_been_downloaded = document.api == "deepl" and document.charged
         if not has_been_downloaded and expires_at - document.expires_at > min(keep / 20, timedelta(minutes=1)):
-            await self._store.update(document.id, expires_at=expires_at)
+            with suppress(StorageUnavailable):  # a full disk must not keep it from being deleted
+                await self._store.update(document.id, expires_at=expires_at)
 
     async def list(self, account: Account, offset: int = 0, limit: int = 100) -> list[StoredDocument]:
         """Return some of an account's documents, the newest first."""
-        return await self._store.of_account(account.id, offset, limit)
+        found = await self._store.of_account(account.id, offset, limit)
+        return await SEGMENTS.run(lambda: [*map(_sound, found)])
 
     async def in_flight(self, account: Account) -> int:
         """Return how many documents of an account wait or are translated."""
@@ -322,58 +368,81 @@ class Documents:
             found = await self._store.get(document.id)
             if found is None:
                 raise UnknownDocument("the document was deleted")
-            document = found
+            document = _sound(found)
             report(document)
         return document
 
     async def delete(self, document: StoredDocument) -> None:
         """Delete a document with its files; what runs of it is cancelled."""
-        await self._store.delete(document.id)
+        try:
+            await self._store.delete(document.id)
+        except StorageUnavailable:  # the database's disk may be full of documents
+            await self._delete_files(document)
+            await self._store.delete(document.id)
         if (task := self._running.get(document.id)) is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        await asyncio.to_thread(shutil.rmtree, self._runs.folder_of(document), ignore_errors=True)
+        with suppress(StorageUnavailable):  # they are swept later
+            await self._delete_files(document)
+
+    async def _delete_files(self, document: StoredDocument) -> None:
+        for files in self.places.all:
+            if document.place in (files.place, "") or document.place.startswith(MOVING):
+                await files.delete(document.id)
 
     # ---- what is delivered
 
     async def result(self, document: StoredDocument) -> ResultFile:
         """Return the translated file, which is built anew where segments were edited; the account is charged once.
 
-        Raises `DocumentNotReady`, or the error that the document ended with.
+        Raises `DocumentNotReady`, `DocumentLost`, or the error that the document ended with.
         """
         _check_done(document)
-        path = self._runs.folder_of(document) / f"result-{document.edits}"
-        if not path.is_file():
-            async with self._building.setdefault(document.id, asyncio.Lock()):
-                if not path.is_file():
-                    with self._there(document):
-                        await self._runs.write(document, path.name)
-                        await asyncio.to_thread(_delete_older_results, path)
-            self._building.pop(document.id, None)
-        await self._delivered(document)
-        options = DocumentOptions.of(document)
-        output = formats.format_of(options.output)
-        name = Path(document.name)
-        same = formats.BY_EXTENSION.get(formats.extension_of(document.name)) is output
-        return ResultFile(path, document.name if same else f"{name.stem}.{output.name}", output.media_type)
+        name = f"{RESULT}{document.edits}"
+        async with self._there(document):
+            options = await self._runs.options(document)
+            files = self.places.of(document)
+            file = await files.open(document.id, name)
+            if file is None:
+                async with self._building.of(document.id):
+                    file = await files.open(document.id, name) or (await self._runs.write(document, name))[0]
+        try:
+            await self._delivered(document)
+            output = formats.format_of(options.output)
+            same = formats.BY_EXTENSION.get(formats.extension_of(document.name)) is output
+            shown = document.name if same else f"{Path(document.name).stem}.{output.name}"
+            return ResultFile(file, shown, output.media_type)
+        except BaseException:
+            file.close()
+            raise
 
     async def segments(
         self, document: StoredDocument, offset: int = 0, limit: int = 100, *, doubtful: bool = False
     ) -> Page:
         """Return a page of segments, as far as they are translated; none before the file was read."""
-        file = self._runs.segments_of(document)
-        if not document.segments or not file.exists:  # its characters, which are charged, are counted with its segments
-            return Page()
+        if document.error_code == DocumentLost.code:
+            raise DocumentLost(document.error_message or "")
+        if not document.segments:
+            return Page()  # its characters, which are charged, are counted with its segments
+        async with self._there(document):
+            page = await self.places.of(document).page(document.id, offset, limit, doubtful=doubtful)
+            if page is None:
+                raise DocumentLost("the document's segments are missing: delete it, and send it again")
         await self._delivered(document)
-        with self._there(document):
-            return await asyncio.to_thread(file.page, offset, limit, doubtful=doubtful)
+        return page
 
     async def all_segments(self, document: StoredDocument) -> list[StoredSegment]:
         """Return all segments of a document that is done. Raises `DocumentNotReady`, or the document's error."""
         _check_done(document)
+        found = list[StoredSegment]()
+        async with self._there(document):
+            while len(found) < document.segments:
+                page = await self.places.of(document).page(document.id, len(found), PAGE)
+                if page is None or not page.segments:
+                    raise DocumentLost("the document's segments are missing: delete it, and send it again")
+                found += page.segments
         await self._delivered(document)
-        with self._there(document):
-            return await asyncio.to_thread(lambda: list(self._runs.segments_of(document).all()))
+        return found
 
     async def _delivered(self, document: StoredDocument) -> None:
         """Charge the account at the first delivery. What DeepL's clients have downloaded stays for some minutes."""
@@ -393,6 +462,12 @@ class Documents:
         Raises `InvalidRequest` where marks of the source are lost, repeated or invented, for control characters, and for an
         unknown segment.
         """
+        async with self._editing.of(document.id):
+            return await self._edit(document, n, translation, all_equal=all_equal)
+
+    async def _edit(
+        self, document: StoredDocument, n: int, translation: str, *, all_equal: bool
+    ) -> list[StoredSegment]:
         segment = await self._segment(document, n)
         _check_edit(segment.source, translation)
         if all_equal and (1 + segment.equal) * len(translation) > MOST_EDITED_CHARACTERS:
@@ -400,10 +475,8 @@ class Documents:
                 f"the {1 + segment.equal:,} equal segments would have more than {MOST_EDITED_CHARACTERS:,} characters",
                 param="translation",
             )
-        with self._there(document):
-            changed, doubtful = await asyncio.to_thread(
-                self._runs.segments_of(document).edit, n, translation, all_equal=all_equal
-            )
+        async with self._there(document):
+            changed, doubtful = await self.places.of(document).edit(document.id, n, translation, all_equal=all_equal)
         if not await self._store.add_edit(document.id, doubtful):
             raise UnknownDocument("the document was deleted")
         if document.source is not None and self._service.settings.memory.edits:
@@ -425,24 +498,28 @@ class Documents:
         own = canonical_form(segment.translation or "")
         return [one for one in (first, *first.alternatives) if canonical_form(one.text) != own][:count]
 
-    @contextmanager
-    def _there(self, document: StoredDocument) -> Generator[None]:
-        """Within: whatever fails raises `UnknownDocument` if the document was deleted meanwhile, a full disk `DiskFull`."""
+    @asynccontextmanager
+    async def _there(self, document: StoredDocument) -> AsyncGenerator[None]:
+        """Within: what is missing or damaged raises `UnknownDocument` if the document was deleted meanwhile; else it has ended
+        with this error."""
         try:
-            with full_disk_reported():
-                yield
-        except Exception:
-            if self._runs.folder_of(document).is_dir():
-                raise
-            raise UnknownDocument("the document was deleted") from None
+            yield
+        except DocumentLost as lost:
+            if await self._store.get(document.id) is None:
+                raise UnknownDocument("the document was deleted") from None
+            if document.state == "done":
+                await self._store.update(document.id, state="error", error_code=lost.code, error_message=lost.message)
+            raise
 
     async def _segment(self, document: StoredDocument, n: int) -> StoredSegment:
         _check_done(document)
-        with self._there(document):
-            segment = await asyncio.to_thread(self._runs.segments_of(document).get, n)
-        if segment is None:
+        async with self._there(document):
+            page = await self.places.of(document).page(document.id, n, 1)
+            if page is None or (n < document.segments and not page.segments):
+                raise DocumentLost("the document's segments are missing: delete it, and send it again")
+        if not page.segments:
             raise InvalidRequest(f"there is no segment {n}; the document has {document.segments}", param="n")
-        return segment
+        return page.segments[0]
 
 
 # ---- pure functions
@@ -461,8 +538,19 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def _sound(document: StoredDocument) -> StoredDocument:
+    """The document; with an error where what is stored of it is damaged."""
+    try:
+        report_of(document)
+    except DocumentLost as lost:
+        return replace(document, state="error", error_code=lost.code, error_message=lost.message, report="{}")
+    return document
+
+
 def _check_done(document: StoredDocument) -> None:
     """Raises `DocumentNotReady`, or `InvalidRequest` with the error that the document ended with."""
+    if document.error_code == DocumentLost.code:
+        raise DocumentLost(document.error_message or "")
     if document.state == "error":
         raise InvalidRequest(f"the document was not translated: {document.error_message}")
     if document.state != "done":
@@ -484,29 +572,3 @@ def _check_edit(source: str, translation: str) -> None:
             + ", ".join(f"number {number}" for number in wrong[:10]),
             param="translation",
         )
-
-
-def _examine(folder: Path) -> tuple[list[str], int]:
-    """The ids of folders that are not new, and the bytes of all files; old uploads that nobody finished are deleted."""
-    old, total, before = list[str](), 0, time() - _ORPHAN_S
-    for entry in os.scandir(folder):
-        if not entry.is_dir(follow_symlinks=False):
-            continue
-        with suppress(FileNotFoundError):  # of a document that is deleted now, or a file of it
-            for file in os.scandir(entry.path):
-                with suppress(FileNotFoundError):
-                    status = file.stat(follow_symlinks=False)
-                    total += status.st_size
-                    if entry.name == _UPLOADS and status.st_mtime < before:
-                        Path(file.path).unlink()
-            if entry.name != _UPLOADS and entry.stat().st_mtime < before:
-                old.append(entry.name)
-    return old, total
-
-
-def _delete_older_results(result: Path) -> None:
-    """Delete the results of other edits, but those that were built just now, by downloads which may not have begun to send."""
-    for other in result.parent.glob("result-*"):
-        with suppress(FileNotFoundError):
-            if other != result and other.stat().st_mtime < time() - SENDING_S:
-                other.unlink()

@@ -142,6 +142,8 @@ class TranslationService:
             await self.accounts.open()
             if self._memories is not None:
                 await self._memories.open()
+            if self._documents is not None:
+                await self._documents.open()
             encoder, lengths = await self._load_and_start()
             await self._warm_up(encoder, lengths)
         except BaseException:

@@ -210,9 +210,8 @@ def memory_jobs(memories: Memories, settings: Settings) -> MemoryJobs:
 def documents(service: TranslationService, database: Database) -> Documents:
     """Return the documents that a service translates."""
     from dragoman.service.documents import Documents
-    from dragoman.storage.documents import DocumentStore
 
-    return Documents(service, DocumentStore(database), service.settings.documents)
+    return Documents(service, database, service.settings.documents)
 
 
 def account_store(database: Database) -> AccountStore:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sqlalchemy import (
     BigInteger,
@@ -33,6 +33,7 @@ from sqlalchemy import (
     update,
 )
 
+from dragoman.errors import DocumentLost
 from dragoman.storage.database import METADATA, Database, utc_now
 
 DocumentState = Literal["queued", "translating", "done", "error"]
@@ -70,12 +71,22 @@ _documents = Table(
     Column("heartbeat_at", DateTime),
     Column("attempts", Integer, nullable=False),
     Column("retry_at", DateTime),
+    Column("place", String(64), nullable=False, server_default=""),
 )
+_servers = Table(
+    "document_servers",
+    METADATA,
+    Column("owner", String(100), primary_key=True),
+    Column("place", String(64), nullable=False),
+    Column("heartbeat_at", DateTime, nullable=False),
+)
+MOVING = "moving-"
+"""Before the name of a place: of documents that are on their way from there into the database."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """One document. `options` and `report` are the service's JSON; characters are those of its texts."""
+    """One document, without its options. `report` is the service's JSON; characters are those of its texts."""
 
     id: str  # 32 upper-case hexadecimal digits
     account_id: str
@@ -88,7 +99,6 @@ class StoredDocument:
     target: str
     source: str | None  # as given or as detected; None: not detected yet
     detected: bool
-    options: str
     created_at: datetime
     expires_at: datetime
     state: DocumentState = "queued"
@@ -107,6 +117,13 @@ class StoredDocument:
     heartbeat_at: datetime | None = None  # when that last reported
     attempts: int = 0  # how often it was begun, and not ended by a server that stopped
     retry_at: datetime | None = None  # not before
+    place: str = (
+        ""  # where its files are (`DocumentFiles`); empty: in a folder of which no server has said that it has it
+    )
+
+
+_COLUMNS: list[Column[Any]] = [_documents.c[field.name] for field in fields(StoredDocument)]
+"""Without the options, which older versions have put whole glossaries into."""
 
 
 def _document(row: Row[tuple[object, ...]]) -> StoredDocument:
@@ -125,29 +142,35 @@ class DocumentStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, document: StoredDocument, most_in_flight: int) -> bool:
-        """Store a new document. False: the account has `most_in_flight` that are queued or translated."""
+    async def add(self, document: StoredDocument, options: str, most_in_flight: int) -> bool:
+        """Store a new document; `options`: the service's JSON. False: the account has `most_in_flight` that are queued or
+        translated."""
 
         def add(connection: Connection) -> bool:
             if (connection.scalar(_in_flight(document.account_id)) or 0) >= most_in_flight:
                 return False
             row = {field.name: getattr(document, field.name) for field in fields(StoredDocument)}
-            connection.execute(insert(_documents), [row])
+            connection.execute(insert(_documents), [{**row, "options": options}])
             return True
 
         return await self._database.write(add)
 
     async def get(self, id: str) -> StoredDocument | None:
         """Return a document that has not expired."""
-        query = select(_documents).where(_documents.c.id == id, _documents.c.expires_at > utc_now())
+        query = select(*_COLUMNS).where(_documents.c.id == id, _documents.c.expires_at > utc_now())
         row = await self._database.read(lambda connection: connection.execute(query).first())
         return _document(row) if row is not None else None
 
+    async def options(self, id: str) -> str | None:
+        """Return a document's options; None: there is no such document."""
+        query = select(_documents.c.options).where(_documents.c.id == id)
+        return await self._database.read(lambda connection: connection.scalar(query))
+
     async def of_account(self, account_id: str, offset: int = 0, limit: int = 100) -> list[StoredDocument]:
         """Return some of an account's documents, the newest first."""
-        query = select(_documents).where(_documents.c.account_id == account_id, _documents.c.expires_at > utc_now())
+        query = select(*_COLUMNS).where(_documents.c.account_id == account_id, _documents.c.expires_at > utc_now())
         query = query.order_by(_documents.c.created_at.desc(), _documents.c.id).limit(limit).offset(offset)
-        return await self._database.read(lambda connection: [*map(_document, connection.execute(query))])
+        return await self._database.read(lambda connection: [*map(_document, cast(Any, connection.execute(query)))])
 
     async def in_flight(self, account_id: str) -> int:
         """Return how many documents of an account are queued or translated."""
@@ -158,10 +181,11 @@ class DocumentStore:
         query = select(_documents.c.id).where(_documents.c.id.in_(ids))
         return await self._database.read(lambda connection: set(connection.scalars(query)))
 
-    async def claim(self, owner: str, stale_before: datetime) -> StoredDocument | None:
+    async def claim(self, owner: str, stale_before: datetime, places: Collection[str]) -> StoredDocument | None:
         """Make `owner` the owner of a document that waits, or whose owner has not reported since `stale_before`.
 
-        The first to come of the account that has the fewest translated now. None: there is none.
+        Of those whose files are in `places`, the first to come of the account that has the fewest translated now. None: there
+        is none.
         """
         now, table = utc_now(), _documents.c
         other = _documents.alias()
@@ -170,13 +194,14 @@ class DocumentStore:
             and_(table.state == "queued", or_(table.retry_at.is_(None), table.retry_at <= now)),
             and_(table.state == "translating", table.heartbeat_at < stale_before),
         )
+        free = and_(free, table.place.in_(places))
         first = select(table.id).where(free).order_by(of_account.scalar_subquery(), table.created_at, table.id).limit(1)
         values = {"state": "translating", "owner": owner, "heartbeat_at": now, "attempts": table.attempts + 1}
 
         def claim(connection: Connection) -> StoredDocument | None:
             while (found := connection.scalar(first)) is not None:
                 # PostgreSQL looks at the condition again once another server's claim is committed.
-                claimed = update(_documents).where(table.id == found, free).values(**values).returning(_documents)
+                claimed = update(_documents).where(table.id == found, free).values(**values).returning(*_COLUMNS)
                 if (row := connection.execute(claimed).first()) is not None:
                     return _document(row)
             return None
@@ -224,6 +249,74 @@ class DocumentStore:
         expired = and_(_documents.c.expires_at <= utc_now(), _documents.c.state != "translating")
         deleted = delete(_documents).where(expired).returning(_documents.c.id)
         return await self._database.write(lambda connection: list(connection.scalars(deleted)))
+
+    # ---- where documents' files are
+
+    async def report_server(self, owner: str, place: str) -> None:
+        """Note that a server lives, and where the files of its documents are."""
+        now = utc_now()
+
+        def report(connection: Connection) -> None:
+            own = update(_servers).where(_servers.c.owner == owner).values(place=place, heartbeat_at=now)
+            if not connection.execute(own).rowcount:
+                connection.execute(insert(_servers), [{"owner": owner, "place": place, "heartbeat_at": now}])
+
+        await self._database.write(report)
+
+    async def date_server(self, owner: str, heartbeat_at: datetime) -> None:
+        """Note that a server has last reported then, as one that stops."""
+        await self._changes(update(_servers).where(_servers.c.owner == owner).values(heartbeat_at=heartbeat_at))
+
+    async def places(self, since: datetime) -> set[str]:
+        """Return the places that servers have reported since then."""
+        query = select(_servers.c.place).where(_servers.c.heartbeat_at >= since)
+        return await self._database.read(lambda connection: set(connection.scalars(query)))
+
+    async def outside(self, places: Collection[str]) -> dict[str, str]:
+        """Return the ids of all documents whose files are in none of these places, each with its place."""
+        query = select(_documents.c.id, _documents.c.place).where(_documents.c.place.not_in(places))
+        query = query.order_by(_documents.c.created_at.desc())
+        return await self._database.read(lambda connection: {row.id: row.place for row in connection.execute(query)})
+
+    async def move(self, id: str, place: str, stale_before: datetime, *, was: str) -> bool:
+        """Note that a document's files are in another place, unless a server that reports translates it. One that was lost, for
+        want of its files, is as it was before. False: nothing was changed."""
+        table = _documents.c
+        free = or_(table.state != "translating", table.heartbeat_at < stale_before)
+        moved = update(_documents).where(table.id == id, table.place == was)
+        is_lost = and_(table.state == "error", table.error_code == DocumentLost.code)
+        is_whole = and_(table.segments > 0, table.segments_done == table.segments)
+        found = {"error_code": None, "error_message": None, "attempts": 0}
+
+        def move(connection: Connection) -> bool:
+            if not connection.execute(moved.where(free).values(place=place)).rowcount:
+                return False
+            now_there = update(_documents).where(table.id == id, is_lost)
+            connection.execute(now_there.where(is_whole).values(state="done", **found))
+            connection.execute(now_there.values(state="queued", **found))
+            return True
+
+        return await self._database.write(move)
+
+    async def lose(self, places: Collection[str], stale_before: datetime, message: str) -> int:
+        """End the documents whose files are in none of `places`, but those that a server that reports translates; return their
+        number."""
+        table = _documents.c
+        elsewhere = and_(table.place.not_in(places), table.state != "error")
+        ended = or_(table.state != "translating", table.heartbeat_at < stale_before)
+        values = {
+            "state": "error",
+            "error_code": DocumentLost.code,
+            "error_message": message,
+            "owner": None,
+            "heartbeat_at": None,
+        }
+        lost = update(_documents).where(elsewhere, ended).values(**values, seconds_remaining=None)
+        return await self._database.write(lambda connection: connection.execute(lost).rowcount)
+
+    async def forget_servers(self, before: datetime) -> None:
+        """Delete what servers that died before have reported."""
+        await self._changes(delete(_servers).where(_servers.c.heartbeat_at < before))
 
     async def _changes(self, statement: object) -> bool:
         return await self._database.write(lambda connection: connection.execute(statement).rowcount > 0)  # type: ignore[call-overload]

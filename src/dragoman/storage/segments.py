@@ -29,12 +29,21 @@ CREATE INDEX doubtful ON segments (n) WHERE doubtful;
 
 @dataclass(frozen=True, slots=True)
 class SourceUnit:
-    """A text of a file, as `dragoman.documents.content.Unit`: with marks, its place, and what is said around it."""
+    """A text of a file, as `dragoman.documents.content.Unit`: with marks, its place, and what is said around it.
+
+    What follows is of one that was translated before it came here; `warnings` is JSON.
+    """
 
     source: str
     place: str
     context: str
     follows: bool
+    translation: str | None = None
+    confidence: float | None = None
+    warnings: str = "[]"
+    doubtful: bool = False
+    edited: bool = False
+    memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,7 @@ class Page:
 
 
 _COLUMNS = "n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory"
+_UNIT_COLUMNS = "source, place, context, follows, translation, confidence, warnings, doubtful, edited, memory"
 _COUNT_EQUAL = """
 UPDATE segments SET equal = found.number - 1
 FROM (SELECT source, count(*) AS number FROM segments GROUP BY source HAVING count(*) > 1) AS found
@@ -124,8 +134,8 @@ class SegmentFile:
         with self._connected(temporary) as connection:
             connection.executescript(_SCHEMA)
             connection.executemany(
-                "INSERT INTO segments (n, source, place, context, follows) VALUES (?, ?, ?, ?, ?)",
-                ((n, one.source, one.place, one.context, one.follows) for n, one in enumerate(units)),
+                f"INSERT INTO segments (n, {_UNIT_COLUMNS}) VALUES (?{10 * ', ?'})",
+                ((n, *(getattr(one, name) for name in _UNIT_COLUMNS.split(", "))) for n, one in enumerate(units)),
             )
             connection.execute(_COUNT_EQUAL)
         temporary.replace(self._path)
@@ -163,32 +173,22 @@ class SegmentFile:
                 text for (text,) in connection.execute("SELECT coalesce(translation, source) FROM segments ORDER BY n")
             ]
 
-    def count_doubtful(self) -> int:
-        """Return how many segments are doubtful."""
+    def source_units(self) -> Iterator[SourceUnit]:
+        """Yield all segments in their order, with their translations."""
         with self._connected() as connection:
-            return int(connection.execute("SELECT count(*) FROM segments WHERE doubtful").fetchone()[0])
+            for row in connection.execute(f"SELECT {_UNIT_COLUMNS} FROM segments ORDER BY n"):
+                texts: tuple[str, str, str] = row[:3]
+                yield SourceUnit(*texts, bool(row[3]), row[4], row[5], row[6], bool(row[7]), bool(row[8]), bool(row[9]))
 
-    def page(self, offset: int, limit: int, *, doubtful: bool = False) -> Page:
+    def page(self, first: int, limit: int, *, doubtful: bool = False) -> Page:
         """Return segments in their order; `doubtful`: of doubtful ones."""
-        condition = "WHERE doubtful" if doubtful else ""
+        which = "WHERE doubtful ORDER BY n LIMIT ? OFFSET ?" if doubtful else "WHERE n < ? AND n >= ? ORDER BY n"
         with self._connected() as connection:
-            rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM segments {condition} ORDER BY n LIMIT ? OFFSET ?", (limit, offset)
-            )
-            segments = [*map(_segment, rows)]
-            total, doubtful_total = connection.execute("SELECT count(*), total(doubtful) FROM segments").fetchone()
-        return Page(segments, int(doubtful_total) if doubtful else total, int(doubtful_total))
-
-    def all(self) -> Iterator[StoredSegment]:
-        """Yield all segments in their order."""
-        with self._connected() as connection:
-            yield from map(_segment, connection.execute(f"SELECT {_COLUMNS} FROM segments ORDER BY n"))
-
-    def get(self, n: int) -> StoredSegment | None:
-        """Return segment `n`."""
-        with self._connected() as connection:
-            row = connection.execute(f"SELECT {_COLUMNS} FROM segments WHERE n = ?", (n,)).fetchone()
-        return _segment(row) if row is not None else None
+            values = (limit if doubtful else first + limit, first)
+            segments = [*map(_segment, connection.execute(f"SELECT {_COLUMNS} FROM segments {which}", values))]
+            (total,) = connection.execute("SELECT coalesce(max(n), -1) + 1 FROM segments").fetchone()
+            (doubtful_total,) = connection.execute("SELECT count(*) FROM segments WHERE doubtful").fetchone()
+        return Page(segments, doubtful_total if doubtful else total, doubtful_total)
 
     def edit(self, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
         """Set a person's translation of segment `n`, and of `all_equal` ones; return the first `MOST_CHANGED` of these, and how

@@ -15,11 +15,11 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 
 from dragoman import __version__, languages
 from dragoman.api import openapi
-from dragoman.api.answers import HeartbeatResponse, JsonResponse, file_headers, json_bytes, json_items
+from dragoman.api.answers import HeartbeatResponse, JsonResponse, OpenFileResponse, file_headers, json_bytes, json_items
 from dragoman.api.compat import RETRY_GRACE_S, plugins
 from dragoman.api.compat.exchange import (
     Call,
@@ -212,6 +212,7 @@ async def translate_file(http: Request, service: Service) -> Response:
         yield Planned()
         try:
             file = await documents.result(await documents.wait(document))
+            file.file.close()
         except asyncio.CancelledError:  # the client has gone
             await documents.delete(document)
             raise
@@ -238,7 +239,7 @@ async def download_file(name: str, service: Service) -> Response:
         raise UnknownDocument("there is no such file; it may have expired")
     documents = service.documents
     file = await documents.result(await documents.get(found[1], secret=found[2]))
-    return FileResponse(file.path, headers=file_headers(file.name, file.media_type))
+    return OpenFileResponse(file.file, file_headers(file.name, file.media_type))
 
 
 @router.post(

@@ -10,10 +10,10 @@ import asyncio
 import base64
 import binascii
 import math
+import os
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Request
@@ -27,10 +27,11 @@ from dragoman.api.errors import fault_of_field
 from dragoman.api.input import base_url, check_texts
 from dragoman.documents import formats
 from dragoman.errors import BodyTooLarge, InvalidRequest, TooManyTexts
-from dragoman.service.document_runs import full_disk_reported
 from dragoman.service.documents import DocumentOptions, ResultFile
 from dragoman.service.service import TranslationService
+from dragoman.storage.document_files import full_disk_reported
 from dragoman.storage.documents import IN_FLIGHT, StoredDocument
+from dragoman.threads import RESULTS, UPLOADS
 from dragoman.types import TextDone, Translation
 
 Arguments = TypeVar("Arguments", bound=BaseModel)
@@ -415,7 +416,7 @@ async def _translate_document(call: Call, given: Mapping[str, Any]) -> Answer:
     deadline_s = documents.check_options(options, call.http, call.account, "mcp").deadline_s
     with store.upload() as path:
         with full_disk_reported():
-            await asyncio.to_thread(path.write_bytes, content)
+            await UPLOADS.run(path.write_bytes, content)
         document = await store.create(path, arguments.file_name, options, call.account, "mcp")
     try:
         document = await _followed(call, document, min(arguments.wait_s, deadline_s or math.inf))
@@ -463,7 +464,7 @@ async def _document_answer(call: Call, document: StoredDocument) -> Answer:
     store = call.service.documents
     file = await store.result(document)
     url = f"{base_url(call.http)}/v1/documents/{document.id}/result"
-    size, block = await asyncio.to_thread(partial(_block, file, url))
+    size, block = await RESULTS.run(_block, file, url)
     page = await store.segments(document, 0, MAX_DOUBTFUL, doubtful=True)
     answer = DocumentAnswer(
         document=shown,
@@ -481,10 +482,11 @@ async def _document_answer(call: Call, document: StoredDocument) -> Answer:
 
 def _block(file: ResultFile, url: str) -> tuple[int, ContentBlock]:
     """The size of a file, and the file where it is small: as text where it is text. Else a link."""
-    size = file.path.stat().st_size
-    if size > MAX_INLINE_BYTES:
-        return size, ResourceLink(name=file.name, uri=url, mime_type=file.media_type, size=size)
-    content = file.path.read_bytes()
+    with file.file as opened:
+        size = os.fstat(opened.fileno()).st_size
+        if size > MAX_INLINE_BYTES:
+            return size, ResourceLink(name=file.name, uri=url, mime_type=file.media_type, size=size)
+        content = opened.read()
     try:
         resource = TextResourceContents(uri=url, mime_type=file.media_type, text=content.decode())
     except UnicodeDecodeError:

@@ -12,10 +12,10 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 
 from dragoman.api import openapi
-from dragoman.api.answers import file_headers
+from dragoman.api.answers import OpenFileResponse, file_headers
 from dragoman.api.compat.deepl import schemas
 from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, answers, direction_of, failures, trace_header
 from dragoman.api.compat.deepl.translate import check_ignored, formality_of, glossary_of, memory_of
@@ -102,4 +102,4 @@ async def status(document_id: str, call: DeepLCall) -> Response:
 async def result(document_id: str, call: DeepLCall) -> Response:
     """The file; 503 while it is translated. It is deleted some minutes after the first download."""
     file = await call.service.documents.result(await _document(call, document_id))
-    return FileResponse(file.path, headers=file_headers(file.name, file.media_type) | trace_header())
+    return OpenFileResponse(file.file, file_headers(file.name, file.media_type) | trace_header())

@@ -1,0 +1,326 @@
+"""Where the files and segments of documents lie: `DocumentFiles`, and a folder. `document_blobs` has the database.
+
+A document has the files `source`, `terms` (its glossaries', if it has any) and `result-N` after N edits. Its segments are what
+is to be translated, and translations as they are finished, so that finished work survives a server that is killed.
+
+A folder `ID` has: `source`, `terms`, `segments.db`, `result-N`, each readable by this user alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from time import time
+from typing import BinaryIO, Protocol
+
+from dragoman.errors import DiskFull, DocumentLost, StorageUnavailable
+from dragoman.storage.segments import Page, Result, SegmentFile, SourceUnit, StoredSegment, Units
+from dragoman.threads import EDITS, RESULTS, RUNS, SEGMENTS
+
+log = logging.getLogger("dragoman.documents")
+
+SOURCE = "source"
+TERMS = "terms"
+RESULT = "result-"
+"""Before the number of edits that it has."""
+UPLOADS, WORK = "uploads", "work"
+"""The folders, in that of documents, with files that arrive, and with copies of files that are read and written."""
+ORPHAN_S = 3_600.0
+"""After which files that no document has, and uploads that nobody finished, are deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderUse:
+    """The bytes of all documents, and the ids of those that are not new: some may have no row any more."""
+
+    size_bytes: int
+    old_ids: Sequence[str]
+
+
+class DocumentFiles(Protocol):
+    """Files and segments of documents, by their ids.
+
+    Methods raise `DiskFull`, `StorageUnavailable`, and `DocumentLost` where what must be there is missing or damaged.
+    """
+
+    place: str
+    """Names what a server must share with others to answer for the documents in it."""
+
+    async def put(self, id: str, name: str, path: Path) -> None:
+        """Move a file from `path` to a document; `source` is the first. A result replaces those of fewer edits."""
+        ...
+
+    async def open(self, id: str, name: str) -> BinaryIO | None:
+        """Return a file, which can be read to its end also if the document is deleted meanwhile; None: there is none."""
+        ...
+
+    async def delete(self, id: str) -> None:
+        """Delete all files and segments of a document, as far as there are any."""
+        ...
+
+    async def use(self) -> FolderUse:
+        """Return what all documents take; delete what transfers that nobody finished have left."""
+        ...
+
+    async def add_segments(self, id: str, units: Iterable[SourceUnit]) -> None:
+        """Store the segments of a document, which has all of them or none. `units` are iterated once or twice."""
+        ...
+
+    async def units(self, id: str) -> Units | None:
+        """Return what a run needs of all segments; None: there are none yet."""
+        ...
+
+    async def store(self, id: str, results: Sequence[Result]) -> None:
+        """Store translations, as one transaction. Those of people stay: a server that others took for dead may come late."""
+        ...
+
+    async def page(self, id: str, first: int, limit: int, *, doubtful: bool = False) -> Page | None:
+        """Return segments in their order, from number `first` on; `doubtful`: of doubtful ones. None: there are none yet."""
+        ...
+
+    async def translations(self, id: str) -> list[str]:
+        """Return all translations in order; the source of a segment that has none."""
+        ...
+
+    async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
+        """Set a person's translation of segment `n`, and of `all_equal` ones; return the first `MOST_CHANGED` of these, and how
+        many are still doubtful."""
+        ...
+
+
+# ---- errors of files
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def disk_error(error: Exception) -> DiskFull | None:
+    """Return the error for a caller, where the disk is full."""
+    is_full = isinstance(error, OSError) and error.errno in _NO_SPACE
+    if is_full or (isinstance(error, sqlite3.OperationalError) and re.search("full|I/O", str(error))):
+        return DiskFull("the server's disk is full; try again later")
+    return None
+
+
+@contextmanager
+def full_disk_reported() -> Generator[None]:
+    """Within: a full disk raises `DiskFull`."""
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as error:
+        raise disk_error(error) or error from None
+
+
+@contextmanager
+def _faults_of(path: Path) -> Generator[None]:
+    """Within: faults of a file are errors as `DocumentFiles` raises them."""
+    try:
+        yield
+    except (OSError, sqlite3.DatabaseError) as error:
+        is_gone = not path.exists()  # while it was open SQLite calls that an I/O error
+        if (full := disk_error(error)) and not (is_gone and "I/O" in str(error)):
+            raise full from None
+        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+            raise StorageUnavailable("the document is being changed by others; try again") from None
+        is_damaged = isinstance(error, sqlite3.DatabaseError) and not re.search("unable to open|readonly", str(error))
+        if is_damaged or is_gone:
+            raise DocumentLost("the document's files are missing or damaged: delete it, and send it again") from None
+        log.error("a document's file cannot be used: %s", error.strerror if isinstance(error, OSError) else error)
+        raise StorageUnavailable("the document's files cannot be used now; see the server's log") from None
+
+
+# ---- a folder
+
+
+class FolderFiles:
+    """Documents in a folder, which other servers may share if it has POSIX locks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.place = ""
+
+    async def identify(self) -> None:
+        """Settle `place`, which servers that have the same folder agree on. Raises `OSError`."""
+        self.place = await RUNS.run(_place_of, self.folder)
+
+    def _segments(self, id: str) -> SegmentFile:
+        return SegmentFile(self.folder / id / "segments.db")
+
+    @contextmanager
+    def _file(self, id: str) -> Generator[SegmentFile]:
+        path = self.folder / id / "segments.db"
+        with _faults_of(path):
+            yield SegmentFile(path)
+
+    async def put(self, id: str, name: str, path: Path) -> None:
+        """See `DocumentFiles`."""
+        folder = self.folder / id
+
+        def put() -> None:
+            with _faults_of(folder):
+                if name == SOURCE:
+                    folder.mkdir(mode=0o700)
+                path.replace(folder / name)
+                for other in folder.glob(f"{RESULT}*"):
+                    if is_replaced(other.name, name):
+                        other.unlink(missing_ok=True)
+
+        await RUNS.run(put)
+
+    async def open(self, id: str, name: str) -> BinaryIO | None:
+        """See `DocumentFiles`."""
+        path = self.folder / id / name
+
+        def opened() -> BinaryIO | None:
+            with _faults_of(path), suppress(FileNotFoundError):
+                return path.open("rb")
+
+        return await RESULTS.run(opened)
+
+    async def delete(self, id: str) -> None:
+        """See `DocumentFiles`."""
+        await RESULTS.run(shutil.rmtree, self.folder / id, ignore_errors=True)
+
+    async def use(self) -> FolderUse:
+        """See `DocumentFiles`."""
+        return await RUNS.run(_examine, self.folder) if self.folder.is_dir() else FolderUse(0, ())
+
+    async def add_segments(self, id: str, units: Iterable[SourceUnit]) -> None:
+        """See `DocumentFiles`."""
+
+        def create() -> None:
+            with _faults_of(self.folder / id):
+                self._segments(id).create(units)
+
+        await RUNS.run(create)
+
+    async def units(self, id: str) -> Units | None:
+        """See `DocumentFiles`."""
+
+        def units() -> Units | None:
+            with self._file(id) as file:
+                return file.units() if file.exists else None
+
+        return await RUNS.run(units)
+
+    async def store(self, id: str, results: Sequence[Result]) -> None:
+        """See `DocumentFiles`."""
+
+        def store() -> None:
+            with self._file(id) as file:
+                file.store(results)
+
+        await RUNS.run(store)
+
+    async def page(self, id: str, first: int, limit: int, *, doubtful: bool = False) -> Page | None:
+        """See `DocumentFiles`."""
+
+        def page() -> Page | None:
+            with self._file(id) as file:
+                return file.page(first, limit, doubtful=doubtful) if file.exists else None
+
+        return await SEGMENTS.run(page)
+
+    async def translations(self, id: str) -> list[str]:
+        """See `DocumentFiles`."""
+
+        def translations() -> list[str]:
+            with self._file(id) as file:
+                return file.translations()
+
+        return await RUNS.run(translations)
+
+    async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
+        """See `DocumentFiles`."""
+
+        def edit() -> tuple[list[StoredSegment], int]:
+            with self._file(id) as file:
+                return file.edit(n, translation, all_equal=all_equal)
+
+        return await EDITS.run(edit)
+
+    # ---- a document that leaves the folder
+
+    def has(self, id: str) -> bool:
+        """Whether the folder has a document's files."""
+        return (self.folder / id / SOURCE).is_file()
+
+    def source_units(self, id: str) -> Iterable[SourceUnit] | None:
+        """Return all segments with their translations, to be iterated in a thread; None: there are none yet."""
+        file = self._segments(id)
+        return _Reread(self.folder / id, file) if file.exists else None
+
+    def other_files(self, id: str) -> list[str]:
+        """Return the names of a document's files besides its segments."""
+        names = (path.name for path in (self.folder / id).iterdir())
+        return [name for name in names if name in (SOURCE, TERMS) or name.startswith(RESULT)]
+
+
+class _Reread:
+    """The segments of a file, read anew each time that they are iterated."""
+
+    def __init__(self, folder: Path, file: SegmentFile) -> None:
+        self._folder = folder
+        self._file = file
+
+    def __iter__(self) -> Iterator[SourceUnit]:
+        with _faults_of(self._folder):
+            yield from self._file.source_units()
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and the one that it is in, for this user alone. Raises `OSError`."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def is_replaced(name: str, by: str) -> bool:
+    """Whether a file is a result with fewer edits than another."""
+    edits, of_other = name.removeprefix(RESULT), by.removeprefix(RESULT)
+    return RESULT + edits == name and RESULT + of_other == by and int(edits) < int(of_other)
+
+
+def _place_of(folder: Path) -> str:
+    """What a file in the folder says, which is made once: a path may be another folder on another host."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file, new = folder / ".place", folder / f".place-{token_hex(8)}"
+    if not file.is_file():
+        new.touch(mode=0o600)
+        new.write_text(f"folder-{token_hex(16)}", encoding="ascii")
+        with suppress(FileExistsError):  # another server has made it
+            os.link(new, file)
+        new.unlink()
+    return file.read_text(encoding="ascii").strip()[:60]
+
+
+def _examine(folder: Path) -> FolderUse:
+    """The ids of folders that are not new, and the bytes of all files; old uploads that nobody finished are deleted."""
+    old, total, before = list[str](), 0, time() - ORPHAN_S
+    for entry in os.scandir(folder):
+        if not entry.is_dir(follow_symlinks=False):
+            continue
+        with suppress(FileNotFoundError):  # of a document that is deleted now, or a file of it
+            for file in os.scandir(entry.path):
+                with suppress(FileNotFoundError):
+                    status = file.stat(follow_symlinks=False)
+                    total += status.st_size
+                    if entry.name in (UPLOADS, WORK) and status.st_mtime < before:
+                        _delete(Path(file.path))
+            if entry.name not in (UPLOADS, WORK) and entry.stat().st_mtime < before:
+                old.append(entry.name)
+    return FolderUse(total, old)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink()
