@@ -267,8 +267,7 @@ class DocumentRuns:
         found: dict[str, Any] = {"source": source, "characters": characters, "segments": len(units.sources)}
         await self._store.update(document.id, self._owner, **found)
         if not document.charged:
-            pending = await self._store.uncharged_characters(account.id) - characters
-            self._service.accounts.check_quota(account, characters, pending)
+            await self._service.accounts.check_document(account, characters)
         return replace(document, **found)
 
     async def _translate_units(

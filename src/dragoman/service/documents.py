@@ -380,10 +380,8 @@ class Documents:
         """Charge the account at the first delivery. What DeepL's clients have downloaded stays for some minutes."""
         if document.charged:
             return
-        if await self._store.charge(document.id):
-            self._service.accounts.charge(document.account_id, document.characters)
-            if document.api == "deepl":
-                await self._store.update(document.id, expires_at=utc_now() + timedelta(seconds=DOWNLOADED_S))
+        if await self._service.accounts.charge_document(self._store, document) and document.api == "deepl":
+            await self._store.update(document.id, expires_at=utc_now() + timedelta(seconds=DOWNLOADED_S))
 
     async def edit(
         self, document: StoredDocument, n: int, translation: str, *, all_equal: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -329,8 +329,8 @@ class TranslationService:
         alternatives = Alternatives(request) if request.alternatives else None
         work = alternatives.request if alternatives is not None else request
         async with self.calls.call(work, streamed=streamed) as call:
-            with ExitStack() as stack:
-                charge = stack.enter_context(self.accounts.charging(request))
+            async with AsyncExitStack() as stack:
+                charge = await stack.enter_async_context(self.accounts.charging(request))
                 with requests.span("admission"):
                     permit = stack.enter_context(self.admission.permit(sum(map(len, work.texts)), work.priority))
                 async with aclosing(self.translator.events(work, streamed=streamed)) as events:

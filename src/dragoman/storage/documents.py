@@ -24,6 +24,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    Update,
     and_,
     delete,
     func,
@@ -119,6 +120,18 @@ def _in_flight(account_id: str) -> Select[Any]:
     return select(func.count()).select_from(_documents).where(own)
 
 
+def charge(id: str) -> Update:
+    """Note that a document's account is charged for it; it changes no row if that was noted before."""
+    return update(_documents).where(_documents.c.id == id, _documents.c.charged.is_(False)).values(charged=True)
+
+
+def uncharged_characters(account_id: str) -> Select[Any]:
+    """The characters of an account's documents that are translated, or are to be, and not delivered."""
+    table = _documents.c
+    own = and_(table.account_id == account_id, table.charged.is_(False), table.state != "error")
+    return select(func.coalesce(func.sum(table.characters), 0)).where(own, table.expires_at > utc_now())
+
+
 class DocumentStore:
     """The repository of documents. All methods raise `StorageUnavailable`."""
 
@@ -205,15 +218,7 @@ class DocumentStore:
 
     async def charge(self, id: str) -> bool:
         """Note that its account is charged for it. False: it was before."""
-        uncharged = and_(_documents.c.id == id, _documents.c.charged.is_(False))
-        return await self._changes(update(_documents).where(uncharged).values(charged=True))
-
-    async def uncharged_characters(self, account_id: str) -> int:
-        """Return the characters of an account's documents that are translated, or are to be, and not delivered."""
-        table = _documents.c
-        own = and_(table.account_id == account_id, table.charged.is_(False), table.state.in_(("translating", "done")))
-        query = select(func.coalesce(func.sum(table.characters), 0)).where(own, table.expires_at > utc_now())
-        return int(await self._database.read(lambda connection: connection.scalar(query)) or 0)
+        return await self._changes(charge(id))
 
     async def delete(self, id: str) -> bool:
         """Delete a document. False: there was none."""
