@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -46,7 +46,7 @@ async def test_an_account_is_stored_with_its_limits_and_found_by_its_key(databas
     assert key.startswith(KEY_PREFIX)
     assert len(key) > 256 / 6
     digest = digest_of(f"{key}:fx")
-    for found in (await keys.valid(), await keys.valid([digest_of("drg_other"), digest])):
+    for found in (await keys.valid(), await keys.find([digest_of("drg_other"), digest])):
         assert list(found) == [digest]
         assert found[digest].account == account
     [listed] = await keys.list()
@@ -88,7 +88,8 @@ async def test_expired_keys_are_not_valid(keys: Keys) -> None:
     now = datetime.now(UTC)
     _, old = await keys.create(replace(ALICE, name="old"), now - timedelta(seconds=1))
     _, new = await keys.create(replace(ALICE, name="new"), now + timedelta(days=1))
-    assert await keys.valid([digest_of(old)]) == {}
+    [expired] = (await keys.find([digest_of(old)])).values()
+    assert not expired.is_valid(now)
     assert set(await keys.valid()) == {digest_of(new)}
 
 
@@ -103,7 +104,8 @@ async def test_a_rotated_key_is_valid_for_the_overlap(keys: Keys) -> None:
     assert valid[digest_of(second)].expires_at is None
     await keys.rotate(account.id, 0)
     assert len(await keys.valid()) == 1
-    assert await keys.valid([digest_of(first)]) == {}
+    found = (await keys.find([digest_of(first), digest_of("drg_other")])).values()
+    assert [key.is_valid(datetime.now(UTC)) for key in found] == [False]
 
 
 async def test_usage_adds_up_and_a_batch_counts_once(database: Database, keys: Keys) -> None:
@@ -203,26 +205,28 @@ async def test_a_key_expires_while_the_server_runs(database: Database, keys: Key
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When keys were read from the database: all of them, at intervals, or those that requests wait for."""
-    return record_reads(monkeypatch, lambda digests: True)
+    times: list[float] = []
+    for name in ("valid", "find"):
+        record_reads(monkeypatch, name, times)
+    return times
 
 
 @pytest.fixture
 def wanted_reads(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When keys that requests wait for were read from the database."""
-    return record_reads(monkeypatch, bool)
-
-
-def record_reads(monkeypatch: pytest.MonkeyPatch, counts: Callable[[tuple[Collection[str], ...]], bool]) -> list[float]:
     times: list[float] = []
-    real = Keys.valid
-
-    async def valid(store: Keys, *digests: Collection[str]) -> object:
-        if counts(digests):
-            times.append(monotonic())
-        return await real(store, *digests)
-
-    monkeypatch.setattr(Keys, "valid", valid)
+    record_reads(monkeypatch, "find", times)
     return times
+
+
+def record_reads(monkeypatch: pytest.MonkeyPatch, name: str, times: list[float]) -> None:
+    real = getattr(Keys, name)
+
+    async def read(*arguments: Any) -> object:
+        times.append(monotonic())
+        return await real(*arguments)
+
+    monkeypatch.setattr(Keys, name, read)
 
 
 async def test_a_new_key_is_valid_for_each_of_its_first_requests(
@@ -282,6 +286,7 @@ async def test_a_key_that_is_not_known_is_not_called_invalid_while_the_database_
 
             with monkeypatch.context() as patched:
                 patched.setattr(Keys, "valid", fail)
+                patched.setattr(Keys, "find", fail)
                 with pytest.raises(StorageUnavailable):
                     await accounts.authenticate(key)
                 assert (await accounts.authenticate(known)).name == "first"

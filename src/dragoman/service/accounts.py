@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 from secrets import token_hex
@@ -35,6 +35,7 @@ from dragoman.errors import (
     Unauthenticated,
 )
 from dragoman.settings import AuthSettings, ServerSettings
+from dragoman.telemetry import requests
 from dragoman.types import ANONYMOUS, Account, AccountUsage, TranslationRequest
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ COMMIT_S = 0.5
 """Seconds from the first request of a batch of usage to its commit. A killed server loses what is not committed."""
 READS_PER_S = 10
 """Reads of unknown keys from the database a second, however many clients send them."""
+NEAR_QUOTA = 0.9
+"""The share of its characters of this month from which on a key is near its quota."""
+NEAR_EXPIRY = timedelta(days=14)
+"""How long before its end a key is near it."""
 _KEYS_OF_A_READ = 100
 _MAX_KEYS_WAITING = 1000  # to be read; a request with one more may be repeated
 _MAX_UNKNOWN_KEYS = 10_000  # that are remembered
@@ -152,7 +157,8 @@ class Accounts:
         self._refresh_s = refresh_s
         self._clock = clock
         self._keys: Mapping[str, StoredKey] = {}
-        self._unknown: set[str] = set()  # digests that no key had when they were read, since the last refresh
+        # By digest, since the last refresh: None, or a key that has expired or was revoked when it was read.
+        self._unknown: dict[str, StoredKey | None] = {}
         self._wanted: dict[str, asyncio.Future[StoredKey | None]] = {}  # by digest, the first to come first
         self._reader: asyncio.Task[None] | None = None  # of those
         self._reading = asyncio.Lock()  # of two reads of keys, the later one counts
@@ -302,20 +308,32 @@ class Accounts:
 
         digest = digest_of(key)
         stored = self._keys.get(digest)
-        if stored is None and digest not in self._unknown:
-            try:
-                stored = await self._read(digest, self._store)
-            except StorageUnavailable:
-                if self.required:
-                    raise
-        if stored is not None and stored.is_valid(self._now()):
-            return stored.account
+        if stored is None:
+            stored = await self._find(digest, self._store)
+        is_valid = stored is not None and stored.is_valid(self._now())
+        if stored is not None and (is_valid or self.required):
+            if (trace := requests.current.get()) is not None:
+                trace.key = stored.account.id
+            if is_valid:
+                return stored.account
         if self.required:
             raise InvalidKey("the key is unknown, revoked or expired")
         return ANONYMOUS
 
+    async def _find(self, digest: str, store: AccountStore) -> StoredKey | None:
+        """Return a key that was created since the last refresh, or is not valid; None where there is none, or, if no key is
+        required, where the database fails. Raises `StorageUnavailable`."""
+        if digest in self._unknown:
+            return self._unknown[digest]
+        try:
+            return await self._read(digest, store)
+        except StorageUnavailable:
+            if self.required:
+                raise
+        return None
+
     async def _read(self, digest: str, store: AccountStore) -> StoredKey | None:
-        """Look up a key that may have been created since the last refresh. Requests with the same key share one read."""
+        """Look up a key. Requests with the same key share one read."""
         wanted = self._wanted.get(digest)
         if wanted is None:
             if len(self._wanted) >= _MAX_KEYS_WAITING:
@@ -331,12 +349,13 @@ class Accounts:
             while self._wanted:
                 digests = tuple(islice(self._wanted, _KEYS_OF_A_READ))
                 async with self._reading, asyncio.timeout(_READ_TIMEOUT_S):
-                    found = await store.keys.valid(digests)
-                    if found:
-                        self._keys = {**self._keys, **found}
+                    found = await store.keys.find(digests)
+                    now = self._now()
+                    if valid := {digest: key for digest, key in found.items() if key.is_valid(now)}:
+                        self._keys = {**self._keys, **valid}
                 if len(self._unknown) >= _MAX_UNKNOWN_KEYS:
                     self._unknown.clear()
-                self._unknown.update(digest for digest in digests if digest not in found)
+                self._unknown |= {digest: found.get(digest) for digest in digests if digest not in valid}
                 for digest in digests:
                     self._wanted.pop(digest).set_result(found.get(digest))
                 await asyncio.sleep(1 / READS_PER_S)
@@ -355,6 +374,27 @@ class Accounts:
             return None if self.required else ANONYMOUS
         valid = (one.account for one in self._keys.values() if one.is_valid(self._now()))
         return next((account for account in valid if account.id == account_id), None)
+
+    def count_by_condition(self) -> dict[str, int] | None:
+        """Return how many accounts have a valid key, have used `NEAR_QUOTA` of their quota, and have no key that is valid for
+        `NEAR_EXPIRY` more; None where no keys are read."""
+        if self._store is None:
+            return None
+        now = self._now()
+        ends: dict[str, datetime | None] = {}
+        accounts: dict[str, Account] = {}
+        for key in self._keys.values():
+            if key.is_valid(now):
+                id = key.account.id
+                accounts[id] = key.account
+                last = ends.get(id, key.expires_at)
+                ends[id] = max(last, key.expires_at) if last and key.expires_at else None
+        limits = [(id, one.characters_per_month) for id, one in accounts.items() if one.characters_per_month]
+        return {
+            "valid": len(accounts),
+            "near_quota": sum(self._used(id) >= NEAR_QUOTA * limit for id, limit in limits),
+            "near_expiry": sum(end is not None and end - now < NEAR_EXPIRY for end in ends.values()),
+        }
 
     # ---- what an account may, and has used
 

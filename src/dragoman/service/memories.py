@@ -37,6 +37,7 @@ from dragoman.storage.memories import (
     digest_of,
 )
 from dragoman.storage.named import Pair
+from dragoman.telemetry.logs import audit
 from dragoman.text import marks
 from dragoman.text.marks import MARK_VARIANT, Mark
 from dragoman.types import TranslationRequest
@@ -308,6 +309,7 @@ class Memories:
                 return [*_checked_entries(read, skipped)] if read else None
 
             reference = await self.store.add(account_id, reference, (), self._max_entries, create=True)
+            audit("memory.import", reference)  # also of a part: what was added before an error stays
             try:
                 while (batch := await asyncio.to_thread(next_batch)) is not None:
                     await self.store.add(account_id, reference, batch, self._max_entries)

@@ -23,6 +23,7 @@ from dragoman.service.memories import Memories
 from dragoman.storage.database import utc_now
 from dragoman.storage.memories import MAX_MEMORIES, StoredJob, StoredMemory
 from dragoman.storage.named import MAX_NAME_CHARACTERS, checked_name
+from dragoman.telemetry import requests
 
 log = logging.getLogger("dragoman.memories")
 
@@ -108,6 +109,8 @@ class MemoryJobs:
         if not is_first:
             self.delete_folder(folder)
             return
+        if (trace := requests.current.get()) is not None:  # the upload's address needs no key
+            trace.key = job.account_id
         task = asyncio.create_task(self._import(job, folder))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -37,6 +37,7 @@ from dragoman import languages
 from dragoman.errors import BodyTooLarge, GlossaryExists, InvalidGlossary, UnknownGlossary
 from dragoman.storage.database import METADATA, Database, utc_now
 from dragoman.storage.named import MAX_NAME_CHARACTERS, Pair, PairCount, checked_name
+from dragoman.telemetry.logs import Change, audit
 
 MAX_TERM_CHARACTERS = 500
 """With the languages and the id, the largest that fits into an index row of PostgreSQL."""
@@ -125,7 +126,9 @@ class Glossaries:
                 _insert(connection, str(row["id"]), pair, entries, number)
             return _read_info(connection, str(row["id"]))
 
-        return await self._database.write(create)
+        created = await self._database.write(create)
+        audit("glossary.create", created.id)
+        return created
 
     async def list(self) -> tuple[StoredGlossary, ...]:
         """Return all glossaries, by name."""
@@ -167,15 +170,18 @@ class Glossaries:
 
     async def replace(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
         """Replace all entries of a direction."""
-        return await self._write_entries(reference, _checked_pair(source, target), entries, keep=False)
+        pair = _checked_pair(source, target)
+        return await self._write_entries("glossary.replace", reference, pair, entries, keep=False)
 
     async def merge(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
         """Add entries to a direction; an existing term gets the new translation."""
-        return await self._write_entries(reference, _checked_pair(source, target), entries, keep=True)
+        pair = _checked_pair(source, target)
+        return await self._write_entries("glossary.merge", reference, pair, entries, keep=True)
 
     async def delete_dictionary(self, reference: str, source: str, target: str) -> StoredGlossary:
         """Delete all entries of a direction."""
-        return await self._write_entries(reference, _checked_pair(source, target), {}, keep=False)
+        pair = _checked_pair(source, target)
+        return await self._write_entries("glossary.delete_dictionary", reference, pair, {}, keep=False)
 
     async def rename(self, reference: str, name: str) -> StoredGlossary:
         """Rename a glossary without a new version. Raises `GlossaryExists` if the name is in use."""
@@ -190,20 +196,23 @@ class Glossaries:
                 raise GlossaryExists(f"there is a glossary named {name!r} already", param="name") from None
             return _read_info(connection, row.id)
 
-        return await self._database.write(rename)
+        renamed = await self._database.write(rename)
+        audit("glossary.rename", renamed.id)
+        return renamed
 
     async def delete(self, reference: str) -> None:
         """Delete a glossary with all its entries."""
 
-        def remove(connection: Connection) -> None:
+        def remove(connection: Connection) -> str:
             row = _row(connection, reference, for_update=True)
             connection.execute(delete(_entries).where(_entries.c.glossary_id == row.id))
             connection.execute(delete(_glossaries).where(_glossaries.c.id == row.id))
+            return str(row.id)
 
-        await self._database.write(remove)
+        audit("glossary.delete", await self._database.write(remove))
 
     async def _write_entries(
-        self, reference: str, pair: Pair, entries: Mapping[str, str], *, keep: bool
+        self, change_name: Change, reference: str, pair: Pair, entries: Mapping[str, str], *, keep: bool
     ) -> StoredGlossary:
         entries = await asyncio.to_thread(_checked_entries, entries)
 
@@ -226,7 +235,9 @@ class Glossaries:
             )
             return _read_info(connection, row.id)
 
-        return await self._database.write(change)
+        changed = await self._database.write(change)
+        audit(change_name, changed.id)
+        return changed
 
 
 # ---- checks

@@ -46,6 +46,7 @@ from sqlalchemy.exc import IntegrityError
 from dragoman.errors import BodyTooLarge, InvalidMemory, MemoryExists, UnknownMemory
 from dragoman.storage.database import METADATA, Database, utc_now
 from dragoman.storage.named import MAX_NAME_CHARACTERS, Pair, PairCount, checked_name
+from dragoman.telemetry.logs import audit
 
 MAX_MEMORIES = 100
 """Of one account: each text of its calls is looked for in all of them."""
@@ -214,7 +215,9 @@ class MemoryStore:
                 raise MemoryExists(f"there is a memory named {name!r} already", param="name")
             return _info(connection, _row(connection, account_id, _create(connection, account_id, name)))
 
-        return await self._database.write(create)
+        created = await self._database.write(create)
+        audit("memory.create", created.id)
+        return created
 
     async def list(self, account_id: str) -> tuple[StoredMemory, ...]:
         """Return the account's memories, by name."""
@@ -244,17 +247,20 @@ class MemoryStore:
                 raise MemoryExists(f"there is a memory named {name!r} already", param="name") from None
             return _info(connection, _row(connection, account_id, row.id))
 
-        return await self._database.write(rename)
+        renamed = await self._database.write(rename)
+        audit("memory.rename", renamed.id)
+        return renamed
 
     async def delete(self, account_id: str, reference: str) -> None:
         """Delete a memory with all its entries."""
 
-        def remove(connection: Connection) -> None:
+        def remove(connection: Connection) -> str:
             row = _row(connection, account_id, reference, for_update=True)
             connection.execute(delete(_entries).where(_entries.c.memory_id == row.id))
             connection.execute(delete(_memories).where(_memories.c.id == row.id))
+            return str(row.id)
 
-        await self._database.write(remove)
+        audit("memory.delete", await self._database.write(remove))
 
     async def versions(self) -> list[MemoryVersion]:
         """Return the versions of the memories of all accounts."""
@@ -275,13 +281,15 @@ class MemoryStore:
         """
         new = {entry.key: entry for entry in entries}
 
-        def add(connection: Connection) -> str:
+        def add(connection: Connection) -> tuple[str, bool]:
+            is_new = False
             try:
                 memory_id = str(_row(connection, account_id, reference, for_update=True).id)
             except UnknownMemory:
                 if not create:
                     raise
                 memory_id = _create(connection, account_id, checked_name(reference, "memory", InvalidMemory))
+                is_new = True
             now, version = utc_now(), _next_version(connection, memory_id)
             rows = [
                 {
@@ -306,12 +314,15 @@ class MemoryStore:
             of_account = select(func.count()).select_from(_entries.join(_memories))
             if (connection.scalar(of_account.where(_memories.c.account_id == account_id)) or 0) > most:
                 raise BodyTooLarge(f"the memories of one key have at most {most:,} entries", param="entries")
-            return memory_id
+            return memory_id, is_new
 
         try:
-            return await self._database.write(add)
+            memory_id, is_new = await self._database.write(add)
         except MemoryExists:  # made by another server in between
-            return await self._database.write(add)
+            memory_id, is_new = await self._database.write(add)
+        if is_new:
+            audit("memory.create", memory_id)
+        return memory_id
 
     async def remove(self, account_id: str, reference: str, entry_id: str) -> None:
         """Delete an entry by its id. Raises `UnknownMemory`, also where there is no such entry."""

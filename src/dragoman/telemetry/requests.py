@@ -99,6 +99,8 @@ class RequestTrace:
     status: int = 0  # 0: no answer has begun
     fault: str | None = None  # the error code in the answer
     trace_id: str | None = None
+    key: str | None = None  # the id of the key that it was sent with, which may be expired or revoked; no secret
+    client: str = ""  # its address, which the log of changes has alone
     is_abandoned: bool = False  # its client has disconnected
     began_unix_ns: int = field(default_factory=time.time_ns)
     began_s: float = field(default_factory=perf_counter)
