@@ -98,6 +98,15 @@ class Documents:
         """The largest file of any format."""
         return self._settings.max_bytes
 
+    @property
+    def folder_bytes(self) -> int:
+        """Bytes of all files, as last counted, and of what came since."""
+        return self._folder_bytes
+
+    async def count_in_flight(self) -> dict[str, int]:
+        """Return how many documents of all servers wait (`queued`) or are translated (`translating`)."""
+        return await self._store.count_in_flight()
+
     # ---- start and stop
 
     def start(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -18,7 +18,15 @@ from prometheus_client import REGISTRY
 from dragoman import __version__, heap, languages
 from dragoman.engine.process import leave_worker_cores
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import DragomanError, EngineDead, Forbidden, Starting, UnknownGlossary, UnknownMemory
+from dragoman.errors import (
+    DragomanError,
+    EngineDead,
+    Forbidden,
+    Starting,
+    StorageUnavailable,
+    UnknownGlossary,
+    UnknownMemory,
+)
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
@@ -32,7 +40,7 @@ from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
 from dragoman.telemetry import requests
-from dragoman.telemetry.metrics import Metrics, RateWindow
+from dragoman.telemetry.metrics import Metrics, RateWindow, StorageCollector, StorageGauges
 from dragoman.telemetry.requests import CallRegistry
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
@@ -48,6 +56,8 @@ if TYPE_CHECKING:
     from dragoman.storage.glossaries import Glossaries
 
 log = logging.getLogger("dragoman.service")
+
+_SCRAPE_READ_S = 1.0
 
 
 class TranslationService:
@@ -104,6 +114,10 @@ class TranslationService:
         self._started_s = monotonic()
         self._ready = False
         stack.watch(self.metrics, spec, self.stats, lambda: self._ready)
+        self._storage = StorageGauges()
+        if database is not None:
+            database.observe = self.metrics.storage_ended
+            self.metrics.registry.register(StorageCollector(lambda: self._storage))
 
     @classmethod
     def from_settings(cls, settings: Settings, replica: str = "") -> TranslationService:
@@ -358,7 +372,25 @@ class TranslationService:
             self._ready = False
         else:
             self._ready = True
+        if self._database is not None:
+            self._storage = await self._storage_gauges(self._database)
         return self.metrics.exposition(REGISTRY)
+
+    async def _storage_gauges(self, database: Database) -> StorageGauges:
+        """Return what a scrape shows of the database; without the documents in flight where it does not answer at once."""
+        waiting, in_flight, documents = database.waiting, None, self._documents
+        if documents is not None:
+            with suppress(StorageUnavailable, TimeoutError):
+                async with asyncio.timeout(_SCRAPE_READ_S):
+                    in_flight = await documents.count_in_flight()
+        return StorageGauges(
+            is_up=self.metrics.is_storage_up,
+            waiting=waiting,
+            documents=in_flight,
+            folder_bytes=documents.folder_bytes if documents is not None else None,
+            folder_bytes_limit=self.settings.documents.max_folder_bytes if documents is not None else None,
+            keys=self.accounts.count_by_condition(),
+        )
 
     def stats(self) -> Stats:
         """Return what `GET /v1/stats` reports: the engine and admission now, and rates over the last minute."""

@@ -166,6 +166,13 @@ class DocumentStore:
         """Return how many documents of an account are queued or translated."""
         return await self._database.read(lambda connection: connection.scalar(_in_flight(account_id)) or 0)
 
+    async def count_in_flight(self) -> dict[str, int]:
+        """Return how many documents of all accounts are in each state in which they are in flight."""
+        query = select(_documents.c.state, func.count()).group_by(_documents.c.state)
+        query = query.where(_documents.c.state.in_(IN_FLIGHT), _documents.c.expires_at > utc_now())
+        counts = await self._database.read(lambda connection: [tuple(row) for row in connection.execute(query)])
+        return {**dict.fromkeys(IN_FLIGHT, 0), **dict(counts)}
+
     async def existing(self, ids: Collection[str]) -> set[str]:
         """Return which of these ids are documents'."""
         query = select(_documents.c.id).where(_documents.c.id.in_(ids))
