@@ -284,7 +284,7 @@ class DocumentRuns:
             of_request = numbers[at : at + MOST_TEXTS]
             request = await self.request(document, [units.sources[n] for n in of_request], account)
             contexts, follows = _contexts(units, of_request)
-            request = replace(request, contexts=contexts, follows=follows)
+            request = replace(request, contexts=contexts, follows=follows, is_document=True)
             try:
                 async with (
                     self._service.calls.call(request, streamed=False) as call,
