@@ -202,6 +202,7 @@ class TranslationRequest:
     )
     request_id: str = ""
     priority: Priority = "interactive"
+    is_document: bool = False  # its texts are the segments of a file
     account: Account = ANONYMOUS
     api: ApiName = "native"
     deadline_s: float | None = None  # seconds from now after which the answer is of no use; 0: it has passed already

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +118,26 @@ def test_a_backup_has_the_keys(url: str, tmp_path: Path) -> None:
         run(url, str(tmp_path / "copy.db"), command=backup.command)
     with pytest.raises(ConfigError, match="pg_dump"):
         run("postgresql://localhost/none", str(tmp_path / "other.db"), command=backup.command)
+
+
+@pytest.mark.parametrize("log_format", ["human", "json"])
+def test_each_change_is_a_line_on_standard_error(url: str, log_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_LOG_FORMAT", log_format)
+    written = io.StringIO()
+    monkeypatch.setattr(keys.error_console, "_file", written)
+    key = run(url, "create", "alice").stdout.strip()
+    [one] = listed(url)
+    run(url, "rotate", "alice")
+    run(url, "revoke", "alice")
+    lines = [line for line in written.getvalue().splitlines() if one["id"] in line and "command line" in line]
+    assert key not in written.getvalue()
+    if log_format == "json":
+        found = [json.loads(line) for line in lines]
+        assert {(line["logger"], line["by"]) for line in found} == {("dragoman.audit", f"uid {os.getuid()}")}
+        assert [(line["change"], line["id"]) for line in found] == [
+            ("key.create", one["id"]),
+            ("key.rotate", one["id"]),
+            ("key.revoke", one["id"]),
+        ]
+    else:
+        assert [line.split()[1] for line in lines] == ["key.create", "key.rotate", "key.revoke"]

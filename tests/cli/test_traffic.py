@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from dragoman.settings import EngineSettings, Settings, TrafficSettings
 from dragoman.telemetry.requests import TextRecord
 from dragoman.telemetry.traffic.recorder import Recorder, traffic_files
 from dragoman_bench.bench.results import Measurement, read_results
+from dragoman_bench.tune.demand import trace_demand
 from tests.serving import echoing, served, service_over
 from tests.telemetry.traffic.making import refused, text
+from tests.tune.test_demand import SUBJECT
 
 
 def record(folder: Path, texts: Iterable[TextRecord], replica: str = "") -> None:
@@ -175,3 +178,78 @@ async def test_an_export_can_be_sent_again_and_dummy_weights_are_held_to_its_out
     assert sent.summary.completed == len(wanted) == 5
     lengths = sorted(record.output_tokens or 0 for record in sent.records)
     assert (lengths == wanted) is (load_format == "dummy")
+
+
+# ---- documents
+
+
+@pytest.fixture(params=["as they are recorded", "by an earlier version"])
+def mixed(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Calls of one text each second, of 2 s each, every tenth of them bulk; and a file of 283 segments that takes 161 s.
+
+    Earlier versions counted the texts of both together, and did not say which is which."""
+    is_earlier = request.param == "by an earlier version"
+    calls = [
+        ago(200 - n, request_id=f"c{n}", e2e_s=2.0, in_flight=2, kind="interactive" if n % 10 else "bulk")
+        for n in range(200)
+    ]
+    of_file = {"request_id": "document-" + "0a" * 16, "source_tokens": 40, "kind": "document", "in_flight": 283}
+    segments = [ago(150, index=n, e2e_s=161.0 * (n + 1) / 283, **of_file) for n in range(283)]
+    if is_earlier:
+        calls = [replace(one, in_flight=2 if n < 50 else 285) for n, one in enumerate(calls)]
+    record(tmp_path / "traffic", [*calls, *segments])
+    if is_earlier:
+        [path] = traffic_files(tmp_path / "traffic")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "kind"}) + "\n" for line in lines))
+    return tmp_path / "traffic"
+
+
+def test_documents_are_shown_apart_from_calls(mixed: Path) -> None:
+    found = json.loads(invoke("show", "--folder", mixed, "--json").output)
+    calls, documents = found["summary"], found["documents"]
+    assert (calls["records"], documents["records"]) == (200, 283)
+    assert (calls["in_flight"]["highest"], documents["in_flight"]["highest"]) == (2, 283)
+    assert calls["e2e_s"]["p95"] == pytest.approx(2.0)
+    output = invoke("show", "--folder", mixed).output
+    assert "200 texts from" in output
+    assert "283 segments of documents from" in output
+
+
+def test_one_kind_can_be_asked_for(mixed: Path, request: pytest.FixtureRequest) -> None:
+    counts = dict[str, int]()
+    for kind in ("calls", "interactive", "bulk", "documents", "all"):
+        try:
+            output = invoke("show", "--folder", mixed, "--json", "--kind", kind)
+            if output.exception:
+                raise output.exception
+            counts[kind] = json.loads(output.output)["summary"]["records"]
+        except ConfigError:
+            counts[kind] = 0
+    is_earlier = "earlier" in request.node.name
+    bulk = 0 if is_earlier else 20
+    assert counts == {
+        "calls": 200,
+        "interactive": 200 - bulk,
+        "bulk": bulk,
+        "documents": 283,
+        "all": 483,
+    }
+
+
+@pytest.mark.parametrize("flags", [(), ("--kind", "all"), ("--per-replica",)])
+def test_a_tune_is_not_sized_for_a_files_segments(mixed: Path, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    out = tmp_path / "trace.jsonl"
+    assert invoke("export", "--folder", mixed, "--out", out, *flags).exception is None
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(lines) == (483 if "all" in flags else 200)
+    demand = trace_demand([out], SUBJECT)
+    assert (len(demand.items), demand.levels.busy, demand.levels.peak) == (200, 2, 2)
+    assert any("283 segments of documents" in note for note in demand.notes) == ("all" in flags)
+
+
+def test_a_trace_of_documents_alone_is_refused_by_tune(mixed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "trace.jsonl"
+    assert invoke("export", "--folder", mixed, "--out", out, "--kind", "documents").exception is None
+    with pytest.raises(ConfigError):
+        trace_demand([out], SUBJECT)

@@ -44,7 +44,8 @@ from dragoman.storage.document_files import FolderUse
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.keys import Keys
 from dragoman.storage.segments import Result
-from dragoman.types import ANONYMOUS, Account, EngineSequence
+from dragoman.storage.usage import UsageLedger
+from dragoman.types import ANONYMOUS, Account, EngineSequence, TranslationRequest
 from tests.processes import title
 from tests.serving import HeldPipeline, service_over, source_of
 from tests.waiting import HANG_S, scaled, until
@@ -333,6 +334,62 @@ async def test_a_key_pays_once_at_the_first_delivery_and_within_its_quota(server
             await text_of(service.documents, await service.documents.get(document.id, mine))
             await service.documents.segments(await service.documents.get(document.id, mine))
         assert service.accounts.usage(mine).characters == document.characters > 1_000
+
+
+async def test_what_documents_will_cost_counts_for_texts_too(servers: Servers) -> None:
+    """Nine documents that are done and not fetched, then a text, then their results: not more than the quota."""
+    text = "Can I see the old map of the city today?"
+    async with with_quota(servers, 10 * len(text)) as (service, mine):
+
+        async def translated(characters: int) -> bool:
+            try:
+                await service.translate(TranslationRequest(("x" * characters,), "ja", "en", account=mine))
+            except QuotaExceeded:
+                return False
+            return True
+
+        of = service.documents
+        created = [await create(of, text, account=mine) for _ in range(9)]
+        ended = [await done(of, one) for one in created]
+        assert [one.characters for one in ended] == [len(text)] * 9
+        assert not await translated(len(text) + 1)
+        await of.delete(ended.pop())
+        assert await translated(2 * len(text))
+        assert not await translated(1)
+        late = await create(of, text, account=mine)
+        assert QuotaExceeded.code in await error_of(of, late)
+        for one in ended:
+            await of.result(one)
+        assert service.accounts.usage(mine).characters == 10 * len(text)
+    assert [one.characters for one in (await UsageLedger(servers.store._database).by_month()).values()] == [
+        10 * len(text)
+    ]
+
+
+async def test_texts_and_documents_that_come_together_keep_a_quota_exactly(servers: Servers) -> None:
+    text = "Can I see the old map of the city today?"
+    async with with_quota(servers, 10 * len(text)) as (service, mine):
+        of = service.documents
+
+        async def text_of(_: int) -> int:
+            try:
+                await service.translate(TranslationRequest((text,), "ja", "en", account=mine))
+            except QuotaExceeded:
+                return 0
+            return 1
+
+        async def document_of(_: int) -> int:
+            try:
+                ended = await done(of, await create(of, text, account=mine))
+                await of.result(ended)
+            except (QuotaExceeded, InvalidRequest):
+                return 0
+            return 1
+
+        count = sum(await asyncio.gather(*map(document_of, range(15)), *map(text_of, range(15))))
+        count += sum([await text_of(n) for n in range(11)])  # what two that came together left
+        assert count == 10
+        assert service.accounts.usage(mine).characters == 10 * len(text)
 
 
 async def test_segments_are_not_delivered_before_their_characters_are_counted(servers: Servers) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
@@ -45,7 +46,7 @@ async def test_an_account_is_stored_with_its_limits_and_found_by_its_key(databas
     assert key.startswith(KEY_PREFIX)
     assert len(key) > 256 / 6
     digest = digest_of(f"{key}:fx")
-    for found in (await keys.valid(), await keys.valid([digest_of("drg_other"), digest])):
+    for found in (await keys.valid(), await keys.find([digest_of("drg_other"), digest])):
         assert list(found) == [digest]
         assert found[digest].account == account
     [listed] = await keys.list()
@@ -87,7 +88,8 @@ async def test_expired_keys_are_not_valid(keys: Keys) -> None:
     now = datetime.now(UTC)
     _, old = await keys.create(replace(ALICE, name="old"), now - timedelta(seconds=1))
     _, new = await keys.create(replace(ALICE, name="new"), now + timedelta(days=1))
-    assert await keys.valid([digest_of(old)]) == {}
+    [expired] = (await keys.find([digest_of(old)])).values()
+    assert not expired.is_valid(now)
     assert set(await keys.valid()) == {digest_of(new)}
 
 
@@ -102,7 +104,8 @@ async def test_a_rotated_key_is_valid_for_the_overlap(keys: Keys) -> None:
     assert valid[digest_of(second)].expires_at is None
     await keys.rotate(account.id, 0)
     assert len(await keys.valid()) == 1
-    assert await keys.valid([digest_of(first)]) == {}
+    found = (await keys.find([digest_of(first), digest_of("drg_other")])).values()
+    assert [key.is_valid(datetime.now(UTC)) for key in found] == [False]
 
 
 async def test_usage_adds_up_and_a_batch_counts_once(database: Database, keys: Keys) -> None:
@@ -138,7 +141,7 @@ async def test_what_is_not_committed_is_added_once_when_the_database_is_back(
     database: Database, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a commit was done and its confirmation lost."""
-    account, key = await keys.create(replace(ALICE, requests_per_s=None))
+    account, key = await keys.create(replace(ALICE, requests_per_s=None, characters_per_month=None))
     real, outcomes = UsageLedger.add, iter(("lost", "lost after the commit", "done", "done"))
 
     async def add(ledger: UsageLedger, batch: UsageBatch) -> None:
@@ -151,7 +154,7 @@ async def test_what_is_not_committed_is_added_once_when_the_database_is_back(
     async with open_accounts(database) as accounts:
         monkeypatch.setattr(UsageLedger, "add", add)
         for number in range(3):
-            with accounts.charging(request_of(await accounts.authenticate(key), number)) as charge:
+            async with accounts.charging(request_of(await accounts.authenticate(key), number)) as charge:
                 charge.all()
             if number < 2:
                 with pytest.raises(StorageUnavailable):
@@ -168,16 +171,16 @@ async def test_a_month_begins_at_zero_and_its_predecessor_stays(database: Databa
     async with open_accounts(database, now) as accounts:
         assert await accounts.authenticate(key) == account
 
-        def translate(number: int) -> None:
-            with accounts.charging(request_of(account, number)) as charge:
+        async def translate(number: int) -> None:
+            async with accounts.charging(request_of(account, number)) as charge:
                 charge.all()
 
-        translate(1)
+        await translate(1)
         with pytest.raises(QuotaExceeded):
-            translate(2)
+            await translate(2)
         assert accounts.usage(account).period_end == datetime(2026, 12, 1, tzinfo=UTC)
         now[0] += 1
-        translate(3)
+        await translate(3)
         usage = accounts.usage(account)
         assert (usage.characters, usage.period_start.month, usage.period_end) == (
             10,
@@ -202,26 +205,28 @@ async def test_a_key_expires_while_the_server_runs(database: Database, keys: Key
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When keys were read from the database: all of them, at intervals, or those that requests wait for."""
-    return record_reads(monkeypatch, lambda digests: True)
+    times: list[float] = []
+    for name in ("valid", "find"):
+        record_reads(monkeypatch, name, times)
+    return times
 
 
 @pytest.fixture
 def wanted_reads(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When keys that requests wait for were read from the database."""
-    return record_reads(monkeypatch, bool)
-
-
-def record_reads(monkeypatch: pytest.MonkeyPatch, counts: Callable[[tuple[Collection[str], ...]], bool]) -> list[float]:
     times: list[float] = []
-    real = Keys.valid
-
-    async def valid(store: Keys, *digests: Collection[str]) -> object:
-        if counts(digests):
-            times.append(monotonic())
-        return await real(store, *digests)
-
-    monkeypatch.setattr(Keys, "valid", valid)
+    record_reads(monkeypatch, "find", times)
     return times
+
+
+def record_reads(monkeypatch: pytest.MonkeyPatch, name: str, times: list[float]) -> None:
+    real = getattr(Keys, name)
+
+    async def read(*arguments: Any) -> object:
+        times.append(monotonic())
+        return await real(*arguments)
+
+    monkeypatch.setattr(Keys, name, read)
 
 
 async def test_a_new_key_is_valid_for_each_of_its_first_requests(
@@ -281,6 +286,7 @@ async def test_a_key_that_is_not_known_is_not_called_invalid_while_the_database_
 
             with monkeypatch.context() as patched:
                 patched.setattr(Keys, "valid", fail)
+                patched.setattr(Keys, "find", fail)
                 with pytest.raises(StorageUnavailable):
                     await accounts.authenticate(key)
                 assert (await accounts.authenticate(known)).name == "first"
@@ -303,7 +309,7 @@ async def test_keys_are_read_again_while_usage_cannot_be_stored(
     monkeypatch.setattr(UsageLedger, "add", add)
     async with open_accounts(database, refresh_s=0.01) as accounts:
         await keys.create(replace(ALICE, name="other"))
-        with accounts.charging(request_of(account)) as charge:
+        async with accounts.charging(request_of(account)) as charge:
             charge.all()
         await until(lambda: len(failed) > 4, "refreshes and commits that failed")
         await keys.revoke("alice")
@@ -341,7 +347,7 @@ async def test_keys_are_read_again_while_a_commit_of_usage_hangs(
     monkeypatch.setattr(UsageLedger, "add", add)
     async with open_accounts(database, refresh_s=0.01) as accounts:
         await keys.create(replace(ALICE, name="other"))
-        with accounts.charging(request_of(account)) as charge:
+        async with accounts.charging(request_of(account)) as charge:
             charge.all()
         await begun.wait()
         await keys.revoke("alice")
@@ -367,20 +373,20 @@ async def test_a_clock_that_steps_back_over_a_months_boundary_forgets_no_usage(d
 
     async with open_accounts(database, now) as accounts:
 
-        def translate(number: int, characters: int) -> None:
-            with accounts.charging(request_of(account, number, characters)) as charge:
+        async def translate(number: int, characters: int) -> None:
+            async with accounts.charging(request_of(account, number, characters)) as charge:
                 charge.all()
 
-        translate(1, 600)
+        await translate(1, 600)
         await accounts.reload()
-        translate(2, 300)
+        await translate(2, 300)
         now[0] += 2
-        translate(3, 100)
+        await translate(3, 100)
         now[0] -= 2
         for _ in range(2):
             assert accounts.usage(account).characters == 900
             with pytest.raises(QuotaExceeded):
-                translate(4, 101)
+                await translate(4, 101)
             await accounts.reload()
         now[0] += 2
         assert accounts.usage(account).characters == 100
@@ -416,3 +422,105 @@ async def test_a_backup_is_the_database_as_of_one_moment_while_it_is_written(tmp
     assert len(await Keys(restored).list()) == len(await Keys(restored).valid())
     for one in (database, other, restored):
         await one.close()
+
+
+# ---- a quota
+
+
+async def translated(accounts: Accounts, account: Account, characters: int, number: int = 0) -> bool:
+    """Whether a request was admitted; it ends a little later, charged."""
+    try:
+        async with accounts.charging(request_of(account, number, characters)) as charge:
+            await asyncio.sleep(0)  # others come
+            charge.all()
+    except QuotaExceeded:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("limit", [100, 400_000])
+async def test_servers_never_exceed_a_quota_together(
+    database: Database, keys: Keys, url: str, count: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them reads what the others have used, and all send as fast as they can."""
+    monkeypatch.setattr("dragoman.service.accounts._READ_TIMEOUT_S", 300.0)  # a loaded machine is no failed database
+    account, _ = await keys.create(replace(ALICE, requests_per_s=None, characters_per_month=limit))
+    size = limit // 25
+    async with AsyncExitStack() as stack:
+        servers: list[Accounts] = []
+        for _ in range(count):
+            of_server = Database(url)
+            await of_server.open()
+            stack.push_async_callback(of_server.close)
+            servers.append(await stack.enter_async_context(open_accounts(of_server)))
+        admitted = await asyncio.gather(*(translated(servers[n % count], account, size, n) for n in range(12 * count)))
+        for server in servers:
+            await server.reload()
+        rest = [await translated(servers[n % count], account, size, n) for n in range(30)]
+    used = (await UsageLedger(database).by_month()).values()
+    total = size * (sum(admitted) + sum(rest))
+    assert sum(one.characters for one in used) == total <= limit
+    if limit < 1_000:  # nothing is kept to spare
+        assert total == limit
+
+
+async def test_what_a_server_keeps_to_spare_is_free_for_others_once_it_is_idle_or_has_stopped(
+    database: Database, keys: Keys
+) -> None:
+    account, _ = await keys.create(replace(ALICE, requests_per_s=None, characters_per_month=100_000))
+    async with open_accounts(database) as first, open_accounts(database) as second:
+        assert await translated(first, account, 10)
+        assert not await translated(second, account, 99_000)
+        await first.reload()  # it was active
+        assert not await translated(second, account, 99_000)
+        await first.reload()
+        assert await translated(second, account, 90_000)
+    async with open_accounts(database) as third:
+        assert await translated(third, account, 9_990)
+        assert not await translated(third, account, 1)
+
+
+async def test_a_lease_of_a_server_that_died_ends(
+    database: Database, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, _ = await keys.create(replace(ALICE, requests_per_s=None))
+    died = UsageLedger(database)
+    assert (await died.lease(account.id, "2026-11", 1000, 0, 900, lease_s=0.0)).characters == 900
+    other = UsageLedger(database)
+    assert (await other.lease(account.id, "2026-11", 1000, 0, 900, lease_s=60.0)).characters == 900
+    third = await UsageLedger(database).lease(account.id, "2026-11", 1000, 0, 101, lease_s=60.0)
+    assert (third.characters, third.elsewhere) == (0, 900)
+
+
+async def test_a_key_far_from_its_quota_waits_for_the_database_seldom(
+    database: Database, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, _ = await keys.create(replace(ALICE, requests_per_s=None, characters_per_month=10_000_000))
+    real, count = UsageLedger.lease, 0
+
+    async def lease(*arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        return await real(*arguments)
+
+    monkeypatch.setattr(UsageLedger, "lease", lease)
+    async with open_accounts(database) as accounts:
+        for number in range(300):
+            assert await translated(accounts, account, 100, number)
+    assert count == 1
+
+
+async def test_without_the_database_a_quota_is_what_was_last_read(
+    database: Database, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, _ = await keys.create(replace(ALICE, requests_per_s=None))
+
+    async def fails(*_: Any) -> Any:
+        raise StorageUnavailable("it fails")
+
+    async with open_accounts(database) as accounts:
+        assert await translated(accounts, account, 500)
+        monkeypatch.setattr(UsageLedger, "lease", fails)
+        assert [await translated(accounts, account, 400), await translated(accounts, account, 101)] == [True, False]
+        assert await translated(accounts, account, 100)

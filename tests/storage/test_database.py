@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Coroutine, Generator
@@ -260,3 +261,19 @@ async def test_connections_that_postgresql_closed_are_made_again(postgres_url: s
         await database.read(hold)
     assert await database.read(lambda connection: connection.scalar(text("SELECT 1"))) == 1
     await database.close()
+
+
+@pytest.mark.acceptance
+async def test_the_reason_has_no_password_and_no_text(postgres_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    url = f"{postgres_url.replace('dragoman@', 'dragoman:geheim@')}/postgres"
+    database = Database(url)
+    await database.open()
+    for statement in ("SELECT pg_terminate_backend(pg_backend_pid())", "SELECT CAST('Zanzibar' AS integer)"):
+        with caplog.at_level(logging.ERROR), pytest.raises(StorageUnavailable):
+            await database.read(lambda connection, statement=statement: connection.execute(text(statement)).all())
+    await database.close()
+    connection, value = [one.getMessage() for one in caplog.records if one.name == "dragoman.storage"]
+    assert "127.0.0.1" in connection
+    assert "terminating connection" in connection
+    assert "InvalidTextRepresentation 22P02" in value
+    assert not any(secret in line for line in (connection, value) for secret in ("geheim", "Zanzibar", "SELECT"))

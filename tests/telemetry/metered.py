@@ -12,7 +12,7 @@ import httpx
 from dragoman.gpu import NvmlGpus
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
-from dragoman.telemetry.metrics import GpuCollector
+from dragoman.telemetry.metrics import GpuCollector, StorageCollector, StorageGauges
 from dragoman.telemetry.requests import DocumentRecord
 from dragoman.types import EngineSequence
 from tests.serving import echoing, fake_service, source_of
@@ -62,6 +62,9 @@ def metered_service() -> TranslationService:
     )
     gpus = NvmlGpus(stand_in(), (0, 1))
     service.metrics.registry.register(GpuCollector(gpus.describe(), gpus.read))
+    keys = {"valid": 5, "near_quota": 1, "near_expiry": 2}
+    storage = StorageGauges(True, 1, {"queued": 2, "translating": 1}, 2**20, 2**30, keys)
+    service.metrics.registry.register(StorageCollector(lambda: storage))
     return service
 
 
@@ -93,3 +96,6 @@ async def some_of_everything(client: httpx.AsyncClient, service: TranslationServ
     for outcome in ("ok", "invalid_file"):
         service.metrics.document_ended(DocumentRecord("docx", outcome, 100, 2.0))
     service.metrics.document_worked_on("read", 0.3)
+    for operation in ("read", "write"):
+        service.metrics.storage_ended(operation, 0.002)
+        service.metrics.storage_ended(operation, None)

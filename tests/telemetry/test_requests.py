@@ -113,3 +113,16 @@ async def test_an_observer_that_fails_costs_neither_the_others_nor_the_call(capl
         async with records.call(TranslationRequest(("yes",), "ja"), streamed=False) as call:
             call.done(0, translation())
     assert len(texts) == 1
+
+
+async def test_texts_of_documents_and_of_calls_are_counted_apart() -> None:
+    texts = list[TextRecord]()
+    records = registry(text_observers=[texts.append])
+    of_file = TranslationRequest(("a",) * 3, "ja", priority="bulk", is_document=True)
+    async with records.call(of_file, streamed=False), records.call(of_file, streamed=False):
+        async with records.call(TranslationRequest(("b",) * 2, "ja", priority="bulk"), streamed=False):
+            async with records.call(TranslationRequest(("c",), "ja"), streamed=False):
+                assert records.in_flight == 9
+    found = [(text.kind, text.in_flight) for text in texts]
+    assert found == [("interactive", 3), *[("bulk", 2)] * 2, *[("document", 6)] * 3, *[("document", 3)] * 3]
+    assert (records.in_flight, records.in_flight_of_documents) == (0, 0)

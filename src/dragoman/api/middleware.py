@@ -198,6 +198,7 @@ class RequestMiddleware:
             send = partial(self._cors.send, send=send, request_headers=Headers(scope=scope))
         given_id = headers.get(REQUEST_ID_HEADER, b"")  # the client's, where it can stand in logs and headers
         request = RequestTrace(given_id.decode() if _PLAIN_ID(given_id) else token_hex(8), scope["method"])
+        request.client = (scope.get("client") or ("",))[0]
         is_quiet = path in _QUIET_PATHS or path.startswith(_QUIET_FOLDER)
         if self._tracing and not is_quiet:
             self._tracing.begin(request, scope["headers"])

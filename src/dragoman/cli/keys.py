@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -19,6 +21,7 @@ from dragoman.service.accounts import AccountStore
 from dragoman.service.stack import account_store, database
 from dragoman.settings import Loaded
 from dragoman.storage.keys import StoredAccount
+from dragoman.telemetry.logs import AUDIT_LOG, HumanFormatter, JsonFormatter
 from dragoman.types import Account, KeyRole, Priority
 
 T = TypeVar("T")
@@ -175,7 +178,24 @@ def _run(loaded: Loaded, work: Callable[[AccountStore], Awaitable[T]]) -> T:
         finally:
             await opened.close()
 
-    return asyncio.run(run())
+    with _changes_logged(loaded):
+        return asyncio.run(run())
+
+
+@contextmanager
+def _changes_logged(loaded: Loaded) -> Generator[None]:
+    """Within: the line of a change goes to standard error, in the format of the server's log."""
+    logger = logging.getLogger(AUDIT_LOG)
+    handler = logging.StreamHandler(error_console.file)
+    handler.setFormatter(JsonFormatter() if loaded.settings.log.format == "json" else HumanFormatter(timed=True))
+    logger.addHandler(handler)
+    level_before = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level_before)
+        logger.removeHandler(handler)
 
 
 def _print_key(key: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -35,6 +35,10 @@ _PER_REPLICA = click.option(
     "--per-replica", is_flag=True,
     help="Keep the texts in flight as each replica counted its own, also where several ran at the same time.",
 )  # fmt: skip
+_KIND = click.option(
+    "--kind", type=click.Choice(["calls", "interactive", "bulk", "documents", "all"]),
+    help="Which texts: of calls, of those of one priority, or segments of documents.",
+)  # fmt: skip
 _CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Settings file; else ./dragoman.toml.")
 
 
@@ -48,15 +52,30 @@ def command() -> None:
 @_CONFIG
 @click.option("--since", default="24h", show_default=True, metavar="30m|24h|7d|all", help="How far to look back.")
 @_PER_REPLICA
+@_KIND
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def show_command(folders: tuple[Path, ...], config: Path | None, since: str, per_replica: bool, as_json: bool) -> None:
+def show_command(
+    folders: tuple[Path, ...], config: Path | None, since: str, per_replica: bool, kind: str | None, as_json: bool
+) -> None:
     """Print how many texts were in flight, how long they were, how long they took and how they ended.
 
-    If several replicas recorded at the same time, the texts in flight are counted again over all of them.
+    By default for texts of calls, and separately for segments of documents, which wait for their turn in large numbers. If
+    several replicas recorded at the same time, the texts in flight are counted again over all of them.
     """
     reading = TrafficReader(_folders(folders, config), _since(since))
-    entries, counted_anew = _read(reading, per_replica=per_replica)
-    (_print_document if as_json else _print_tables)(reading, entries, counted_anew)
+    entries, counted_anew = _read(reading, kind or "all", per_replica=per_replica)
+    groups = {"summary": entries, "documents": list[TrafficEntry]()}
+    if kind is None:
+        groups = {
+            "summary": [entry for entry in entries if not entry.is_document],
+            "documents": [entry for entry in entries if entry.is_document],
+        }
+    if as_json:
+        _print_document(reading, groups, counted_anew)
+    else:
+        for name, group in groups.items():
+            if group:
+                _print_tables(reading, group, counted_anew, "segments of documents" if name == "documents" else "texts")
     _print_faults(reading)
 
 
@@ -65,6 +84,7 @@ def show_command(folders: tuple[Path, ...], config: Path | None, since: str, per
 @_CONFIG
 @click.option("--since", default="24h", show_default=True, metavar="30m|24h|7d|all", help="How far to look back.")
 @_PER_REPLICA
+@_KIND
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="The last N texts alone.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="A .jsonl file.  [default: stdout]")
 def export(
@@ -72,19 +92,21 @@ def export(
     config: Path | None,
     since: str,
     per_replica: bool,
+    kind: str | None,
     limit: int | None,
     out: Path | None,
 ) -> None:
     """Write the traffic as a trace, one JSON line a text, for `dragoman bench --workload FILE --replay`.
 
-    Lengths are in tokens of the served model: specify its tokenizer.json to `dragoman bench` with --tokenizer. If several
-    replicas recorded at the same time, the texts in flight are counted again over all of them. Use --per-replica for
-    `dragoman tune`, which tunes a single replica.
+    By default those of calls: a document's segments arrive at once, and wait for their turn. Lengths are in tokens of the
+    served model: specify its tokenizer.json to `dragoman bench` with --tokenizer. If several replicas recorded at the same
+    time, the texts in flight are counted again over all of them. Use --per-replica for `dragoman tune`, which tunes a single
+    replica.
     """
     if out is not None and out.suffix not in (".jsonl", ".ndjson"):
         raise ConfigError(f"{out}: the bench takes a trace from a file that ends in .jsonl", param="out")
     reading = TrafficReader(_folders(folders, config), _since(since))
-    entries, _ = _read(reading, per_replica=per_replica)
+    entries, _ = _read(reading, kind or "calls", per_replica=per_replica)
     trace = trace_of(entries, limit)
     if not trace.lines:
         raise _nothing(reading)
@@ -98,13 +120,28 @@ def export(
     _print_faults(reading)
 
 
-def _read(reading: TrafficReader, *, per_replica: bool) -> tuple[list[TrafficEntry], bool]:
-    """Return the entries, and whether texts in flight were counted again. Raises `ConfigError` if there are none."""
-    entries = list(reading)
+def _read(reading: TrafficReader, kind: str, *, per_replica: bool) -> tuple[list[TrafficEntry], bool]:
+    """Return the entries of a kind, and whether texts in flight were counted again: where recorders each counted their own,
+    or where texts of calls were counted together with those of documents. Raises `ConfigError` if there are no entries."""
+    pools = defaultdict[tuple[bool, str], list[TrafficEntry]](list)
+    counted_together = False
+    for recorder, entry in reading.by_recorder():
+        pools[entry.is_document, recorder if per_replica else ""].append(entry)
+        counted_together = counted_together or (entry.is_document and entry.kind is None)
+    counted_anew = counted_together or (reading.overlapping and not per_replica)
+    counted = map(with_in_flight_counted, pools.values()) if counted_anew else pools.values()
+    entries = [entry for pool in counted for entry in pool if _is_of(entry, kind)]
     if not entries:
-        raise _nothing(reading)
-    counted_anew = reading.overlapping and not per_replica
-    return with_in_flight_counted(entries) if counted_anew else entries, counted_anew
+        raise _nothing(reading, kind if pools else "all")
+    return entries, counted_anew
+
+
+def _is_of(entry: TrafficEntry, kind: str) -> bool:
+    """Calls of recordings that do not know priorities are interactive ones, as most are."""
+    if kind == "calls":
+        return not entry.is_document
+    own = "documents" if entry.is_document else "bulk" if entry.kind == "bulk" else "interactive"
+    return kind in ("all", own)
 
 
 def _pairs(entries: Sequence[TrafficEntry]) -> list[tuple[str, int]]:
@@ -112,7 +149,7 @@ def _pairs(entries: Sequence[TrafficEntry]) -> list[tuple[str, int]]:
     return Counter(f"{entry.source or '?'}-{entry.target}" for entry in entries).most_common()
 
 
-def _print_document(reading: TrafficReader, entries: Sequence[TrafficEntry], counted_anew: bool) -> None:
+def _print_document(reading: TrafficReader, groups: dict[str, list[TrafficEntry]], counted_anew: bool) -> None:
     document: dict[str, Any] = {
         "folder": reading.where,
         "recorders": len(reading.spans_unix_s),
@@ -120,19 +157,19 @@ def _print_document(reading: TrafficReader, entries: Sequence[TrafficEntry], cou
         "files": reading.files,
         "torn_lines": reading.torn,
         "alien_lines": reading.alien,
-        "summary": asdict(summarise(entries)),
-        "pairs": dict(_pairs(entries)),
+        **{name: asdict(summarise(group)) if group else None for name, group in groups.items()},
+        "pairs": dict(_pairs([entry for group in groups.values() for entry in group])),
     }
     click.echo(json.dumps(document, ensure_ascii=False))
 
 
-def _print_tables(reading: TrafficReader, entries: Sequence[TrafficEntry], counted_anew: bool) -> None:
+def _print_tables(reading: TrafficReader, entries: Sequence[TrafficEntry], counted_anew: bool, noun: str) -> None:
     summary, arrived = summarise(entries), [entry.arrived_unix_s for entry in entries]
     first, last = (f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M:%S}" for at in (min(arrived), max(arrived)))
     outcomes = ", ".join(f"{count} {name}" for name, count in summary.outcomes.items())
     files = "one file" if reading.files == 1 else f"{reading.files} files"
     lines = [
-        f"{summary.records} texts from {first} to {last} (in {reading.where}, {files}): {outcomes}",
+        f"{summary.records} {noun} from {first} to {last} (in {reading.where}, {files}): {outcomes}",
         f"{summary.arrivals_per_s:.3g} texts/s on average, {summary.busiest_minute_per_s:.3g} in the busiest minute",
         ", ".join(f"{count} {pair}" for pair, count in _pairs(entries)[:_MOST_PAIRS]),
     ]
@@ -182,8 +219,10 @@ def _since(text: str) -> float:
     return time.time() - float(found[1]) * _UNITS_S[found[2]]
 
 
-def _nothing(reading: TrafficReader) -> ConfigError:
+def _nothing(reading: TrafficReader, kind: str = "all") -> ConfigError:
     faults = f" ({reading.faults})" if reading.faults else ""
+    if kind != "all":
+        return ConfigError(f"{reading.where} holds no texts of the kind {kind} of that time{faults}", param="kind")
     return ConfigError(f"{reading.where} holds no traffic of that time{faults}: see --since", param="since")
 
 

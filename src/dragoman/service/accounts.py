@@ -2,8 +2,9 @@
 
 Keys are known in memory, by digest; they are read when the server starts, every `auth.refresh_s`, on a reload, and, several
 together, when requests have some that are not known. Usage is counted in memory and added to the database in batches,
-`COMMIT_S` after the first request of each. So nothing here makes a request wait for the database but a key that is not known;
-when the database fails, known keys are valid still, and what they use is added once it is back.
+`COMMIT_S` after the first request of each. So a request waits for the database only where its key is not known, or where it has
+a quota of which too little is set aside for this server (`Accounts._reserve`); when the database fails, known keys are valid
+still, and what they use is added once it is back.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import ipaddress
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 from secrets import token_hex
@@ -35,9 +36,11 @@ from dragoman.errors import (
     Unauthenticated,
 )
 from dragoman.settings import AuthSettings, ServerSettings
+from dragoman.telemetry import requests
 from dragoman.types import ANONYMOUS, Account, AccountUsage, TranslationRequest
 
 if TYPE_CHECKING:
+    from dragoman.storage.documents import DocumentStore, StoredDocument
     from dragoman.storage.keys import Keys, StoredKey
     from dragoman.storage.usage import UsageBatch, UsageLedger
 
@@ -47,10 +50,16 @@ COMMIT_S = 0.5
 """Seconds from the first request of a batch of usage to its commit. A killed server loses what is not committed."""
 READS_PER_S = 10
 """Reads of unknown keys from the database a second, however many clients send them."""
+NEAR_QUOTA = 0.9
+"""The share of its characters of this month from which on a key is near its quota."""
+NEAR_EXPIRY = timedelta(days=14)
+"""How long before its end a key is near it."""
 _KEYS_OF_A_READ = 100
 _MAX_KEYS_WAITING = 1000  # to be read; a request with one more may be repeated
 _MAX_UNKNOWN_KEYS = 10_000  # that are remembered
 _READ_TIMEOUT_S = 5.0
+_LEASE_REFRESHES = 4  # after which what a dead server had set aside of a quota is free again, and at least
+_MIN_LEASE_S = 60.0
 _CLOSE_TIMEOUT_S = 10.0
 
 
@@ -100,9 +109,13 @@ class TokenBucket:
 
 @dataclass(slots=True)
 class _Meter:
-    """The state of an account's limits: its request rate, and the characters of its requests in flight."""
+    """The state of an account's limits on this server: its request rate, and characters of its requests."""
 
-    reserved: int = 0
+    in_flight: int = 0
+    leased: int = 0  # set aside in the database, for those in flight and those that are charged and not stored yet
+    elsewhere: int = 0  # set aside by other servers and for documents, as of the last lease
+    is_active: bool = False  # since the last refresh
+    leasing: asyncio.Lock = field(default_factory=asyncio.Lock)
     bucket: TokenBucket | None = None
 
 
@@ -152,7 +165,8 @@ class Accounts:
         self._refresh_s = refresh_s
         self._clock = clock
         self._keys: Mapping[str, StoredKey] = {}
-        self._unknown: set[str] = set()  # digests that no key had when they were read, since the last refresh
+        # By digest, since the last refresh: None, or a key that has expired or was revoked when it was read.
+        self._unknown: dict[str, StoredKey | None] = {}
         self._wanted: dict[str, asyncio.Future[StoredKey | None]] = {}  # by digest, the first to come first
         self._reader: asyncio.Task[None] | None = None  # of those
         self._reading = asyncio.Lock()  # of two reads of keys, the later one counts
@@ -161,6 +175,7 @@ class Accounts:
         self._stored: dict[tuple[str, str], int] = {}  # characters, of all servers as last read, and of this one since
         self._unstored: dict[tuple[str, str], tuple[int, int]] = {}  # characters and requests of this server
         self._unconfirmed: UsageBatch | None = None  # its commit was begun
+        self._no_lease_until_s = 0.0  # the database has failed
         self._storing = asyncio.Lock()  # a refresh and a commit would each undo the other's numbers
         self._charged = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -219,6 +234,7 @@ class Accounts:
             month = self._month()
             used = await self._store.usage.of_month(month)
             self._stored |= {(account_id, month): one.characters for account_id, one in used.items()}
+            await self._renew_leases(self._store)
 
     async def close(self) -> None:
         """Commit the usage that is not committed yet, and stop refreshing."""
@@ -231,6 +247,8 @@ class Accounts:
             try:
                 async with asyncio.timeout(_CLOSE_TIMEOUT_S), self._storing:
                     await self._store_usage(self._store)
+                    if any(meter.leased for meter in self._meters.values()):
+                        await self._store.usage.release()
             except Exception as error:  # of whatever kind: the rest of the server stops all the same
                 log.error("the usage of the last requests is lost: the database fails", exc_info=_unexpected(error))
 
@@ -276,6 +294,8 @@ class Accounts:
             await store.usage.add(self._unconfirmed)
             for key, one in self._unconfirmed.used.items():
                 self._stored[key] = self._stored.get(key, 0) + one.characters
+                meter = self._meters[key[0]]
+                meter.leased = max(meter.leased - one.characters, 0)
             self._unconfirmed = None
 
     # ---- who calls
@@ -304,20 +324,32 @@ class Accounts:
 
         digest = digest_of(key)
         stored = self._keys.get(digest)
-        if stored is None and digest not in self._unknown:
-            try:
-                stored = await self._read(digest, self._store)
-            except StorageUnavailable:
-                if self.required:
-                    raise
-        if stored is not None and stored.is_valid(self._now()):
-            return stored.account
+        if stored is None:
+            stored = await self._find(digest, self._store)
+        is_valid = stored is not None and stored.is_valid(self._now())
+        if stored is not None and (is_valid or self.required):
+            if (trace := requests.current.get()) is not None:
+                trace.key = stored.account.id
+            if is_valid:
+                return stored.account
         if self.required:
             raise InvalidKey("the key is unknown, revoked or expired")
         return ANONYMOUS
 
+    async def _find(self, digest: str, store: AccountStore) -> StoredKey | None:
+        """Return a key that was created since the last refresh, or is not valid; None where there is none, or, if no key is
+        required, where the database fails. Raises `StorageUnavailable`."""
+        if digest in self._unknown:
+            return self._unknown[digest]
+        try:
+            return await self._read(digest, store)
+        except StorageUnavailable:
+            if self.required:
+                raise
+        return None
+
     async def _read(self, digest: str, store: AccountStore) -> StoredKey | None:
-        """Look up a key that may have been created since the last refresh. Requests with the same key share one read."""
+        """Look up a key. Requests with the same key share one read."""
         wanted = self._wanted.get(digest)
         if wanted is None:
             if len(self._wanted) >= _MAX_KEYS_WAITING:
@@ -333,12 +365,13 @@ class Accounts:
             while self._wanted:
                 digests = tuple(islice(self._wanted, _KEYS_OF_A_READ))
                 async with self._reading, asyncio.timeout(_READ_TIMEOUT_S):
-                    found = await store.keys.valid(digests)
-                    if found:
-                        self._keys = {**self._keys, **found}
+                    found = await store.keys.find(digests)
+                    now = self._now()
+                    if valid := {digest: key for digest, key in found.items() if key.is_valid(now)}:
+                        self._keys = {**self._keys, **valid}
                 if len(self._unknown) >= _MAX_UNKNOWN_KEYS:
                     self._unknown.clear()
-                self._unknown.update(digest for digest in digests if digest not in found)
+                self._unknown |= {digest: found.get(digest) for digest in digests if digest not in valid}
                 for digest in digests:
                     self._wanted.pop(digest).set_result(found.get(digest))
                 await asyncio.sleep(1 / READS_PER_S)
@@ -358,10 +391,34 @@ class Accounts:
         valid = (one.account for one in self._keys.values() if one.is_valid(self._now()))
         return next((account for account in valid if account.id == account_id), None)
 
+    def count_by_condition(self) -> dict[str, int] | None:
+        """Return how many accounts have a valid key, have used `NEAR_QUOTA` of their quota, and have no key that is valid for
+        `NEAR_EXPIRY` more; None where no keys are read."""
+        if self._store is None:
+            return None
+        now = self._now()
+        ends: dict[str, datetime | None] = {}
+        accounts: dict[str, Account] = {}
+        for key in self._keys.values():
+            if key.is_valid(now):
+                id = key.account.id
+                accounts[id] = key.account
+                last = ends.get(id, key.expires_at)
+                ends[id] = max(last, key.expires_at) if last and key.expires_at else None
+        limits = [(id, one.characters_per_month) for id, one in accounts.items() if one.characters_per_month]
+        return {
+            "valid": len(accounts),
+            "near_quota": sum(self._used(id) >= NEAR_QUOTA * limit for id, limit in limits),
+            "near_expiry": sum(end is not None and end - now < NEAR_EXPIRY for end in ends.values()),
+        }
+
     # ---- what an account may, and has used
 
     def check(self, request: TranslationRequest) -> None:
-        """Check a request against its account, before admission. Raises `Forbidden`, `QuotaExceeded` or `RateLimited`."""
+        """Check a request against its account, before admission. Raises `Forbidden`, `QuotaExceeded` or `RateLimited`.
+
+        Of the quota, only what this server knows of is looked at: not what others have in flight, nor documents.
+        """
         account = request.account
         meter = self._meters[account.id]
         if account.requests_per_s is not None:
@@ -378,42 +435,97 @@ class Accounts:
                 f"it may into {', '.join(sorted(account.languages))}",
                 param="target",
             )
-        self.check_quota(account, _characters(request))
+        limit, characters = account.characters_per_month, _characters(request)
+        if limit is not None and self._known(account.id) + characters > limit:
+            raise self._quota_exceeded(account, characters)
 
-    def check_quota(self, account: Account, characters: int, pending: int = 0) -> None:
-        """Raise `QuotaExceeded` if the account may not have so many more characters translated this month.
+    async def check_document(self, account: Account, characters: int) -> None:
+        """Check that the quota has the characters of the account's documents, to which those of a new one were added.
 
-        `pending` are characters that it will be charged with besides.
+        Raises `QuotaExceeded`.
         """
-        limit = account.characters_per_month
-        if (
-            limit is not None
-            and self._used(account.id) + self._meters[account.id].reserved + pending + characters > limit
-        ):
-            usage = self.usage(account)
-            raise QuotaExceeded(
-                f"this key may translate {limit} characters a month, and has used {usage.characters}; "
-                f"the request has {characters}. The next month begins on {usage.period_end:%Y-%m-%d}"
-            )
+        if account.characters_per_month is not None and not await self._lease(account, account.characters_per_month, 0):
+            raise self._quota_exceeded(account, characters)
 
-    @contextmanager
-    def charging(self, request: TranslationRequest) -> Generator[Charge]:
+    @asynccontextmanager
+    async def charging(self, request: TranslationRequest) -> AsyncGenerator[Charge]:
         """Check the request and reserve its characters within the context; then charge the account with the yielded charge.
 
         Each call is charged once, when it ends, also one that fails or is cancelled: with what the charge says by then.
         """
-        account = request.account
+        account, characters = request.account, _characters(request)
         if account is not ANONYMOUS:  # which has no limits
             self.check(request)
+            if account.characters_per_month is not None:
+                await self._reserve(account, account.characters_per_month, characters)
         charge, meter = Charge(request.texts), self._meters[account.id]
-        characters = _characters(request)
-        meter.reserved += characters
+        meter.in_flight += characters
         try:
             yield charge
         finally:
-            meter.reserved -= characters
+            meter.in_flight -= characters
             if charge.characters:
                 self.charge(account.id, charge.characters)
+
+    async def _reserve(self, account: Account, limit: int, characters: int) -> None:
+        """Return when so many characters more are set aside for this server. Raises `QuotaExceeded` if the quota has not
+        as many that no server and no document of the account has set aside or used.
+
+        A lease has some to spare, so that a request waits for the database seldom, but near the end of a quota.
+        """
+        meter = self._meters[account.id]
+        meter.is_active = True
+        if self._outstanding(account.id) + characters <= meter.leased:
+            return
+        async with meter.leasing:
+            has_space = self._outstanding(account.id) + characters <= meter.leased  # by the lease of another request
+            if not has_space and not await self._lease(account, limit, characters):
+                raise self._quota_exceeded(account, characters)
+
+    async def _lease(self, account: Account, limit: int, characters: int) -> bool:
+        """Have the database set aside what the account's requests of this server may cost, and so many characters more.
+
+        False: the quota has not as many. While the database fails, this goes by what was last read.
+        """
+        meter, key = self._meters[account.id], (account.id, self._month())
+        if self._store is not None and monotonic() >= self._no_lease_until_s:
+            try:
+                async with asyncio.timeout(_READ_TIMEOUT_S), self._storing:
+                    if self._unconfirmed is not None:  # it may be counted in the database, and would be twice
+                        await self._store_usage(self._store)
+                    meter.leased, outstanding = 0, self._outstanding(account.id)  # requests that come meanwhile wait
+                    lease = await self._store.usage.lease(*key, limit, outstanding, characters, self._lease_s)
+                    meter.leased, meter.elsewhere = lease.characters, lease.elsewhere
+                    self._stored[key] = lease.used
+                    left = limit - lease.used - lease.elsewhere - outstanding - characters
+                    return left >= 0
+            except (StorageUnavailable, TimeoutError):
+                self._no_lease_until_s = monotonic() + self._refresh_s
+        return self._known(account.id) + meter.elsewhere + characters <= limit
+
+    async def _renew_leases(self, store: AccountStore) -> None:
+        """Renew this server's leases; what is spare of those without a request since the last refresh is given back."""
+        leased = {account_id: meter for account_id, meter in self._meters.items() if meter.leased}
+        reduced = {
+            account_id: self._outstanding(account_id) for account_id, meter in leased.items() if not meter.is_active
+        }
+        for account_id, meter in leased.items():
+            meter.leased, meter.is_active = reduced.get(account_id, meter.leased), False
+        if leased:
+            await store.usage.renew(reduced, self._lease_s)
+
+    @property
+    def _lease_s(self) -> float:
+        return max(_LEASE_REFRESHES * self._refresh_s, _MIN_LEASE_S)
+
+    def _quota_exceeded(self, account: Account, characters: int) -> QuotaExceeded:
+        usage, meter = self.usage(account), self._meters[account.id]
+        pending = self._known(account.id) - usage.characters + meter.elsewhere
+        also = f", and {pending} more are in flight or of documents that are not delivered" if pending else ""
+        return QuotaExceeded(
+            f"this key may translate {account.characters_per_month} characters a month, and has used {usage.characters}{also}; "
+            f"the request has {characters}. The next month begins on {usage.period_end:%Y-%m-%d}"
+        )
 
     def charge(self, account_id: str, characters: int) -> None:
         """Charge an account with a request of so many characters."""
@@ -424,6 +536,30 @@ class Accounts:
             of_characters, of_requests = self._unstored.get(key, (0, 0))
             self._unstored[key] = (of_characters + characters, of_requests + 1)
             self._charged.set()
+
+    async def charge_document(self, documents: DocumentStore, document: StoredDocument) -> bool:
+        """Charge the account of a document at its first delivery, and note that with the document, in one transaction.
+
+        False: it was charged before.
+        """
+        account_id, month = key = (document.account_id, self._month())
+        if self._store is None or account_id == ANONYMOUS.id:
+            if is_first := await documents.charge(document.id):
+                self.charge(account_id, document.characters)
+            return is_first
+        async with self._storing:
+            is_first = await self._store.usage.charge_document(document.id, account_id, month, document.characters)
+            if is_first:
+                self._stored[key] = self._stored.get(key, 0) + document.characters
+            return is_first
+
+    def _known(self, account_id: str) -> int:
+        """Characters of this month, as far as this server knows, those in flight included."""
+        return self._used(account_id) + self._meters[account_id].in_flight
+
+    def _outstanding(self, account_id: str) -> int:
+        """Of these, what is not in the database yet."""
+        return self._known(account_id) - self._stored.get((account_id, self._month()), 0)
 
     def usage(self, account: Account) -> AccountUsage:
         """Return the account's usage of this month: by this server until now, by others as of the last refresh."""

@@ -314,8 +314,7 @@ class DocumentRuns:
         found: dict[str, Any] = {"source": source, "characters": characters, "segments": len(units.sources)}
         await self._store.update(document.id, self._owner, **found)
         if not document.charged:
-            pending = await self._store.uncharged_characters(account.id) - characters
-            self._service.accounts.check_quota(account, characters, pending)
+            await self._service.accounts.check_document(account, characters)
         return replace(document, **found)
 
     async def _translate_units(
@@ -332,7 +331,7 @@ class DocumentRuns:
             of_request = numbers[at : at + MOST_TEXTS]
             request = await self.request(document, [units.sources[n] for n in of_request], account)
             contexts, follows = _contexts(units, of_request)
-            request = replace(request, contexts=contexts, follows=follows)
+            request = replace(request, contexts=contexts, follows=follows, is_document=True)
             try:
                 async with (
                     self._service.calls.call(request, streamed=False) as call,

@@ -119,6 +119,15 @@ class Documents:
         """The largest file of any format."""
         return self._settings.max_bytes
 
+    @property
+    def folder_bytes(self) -> int:
+        """Bytes of all files, as last counted, and of what came since."""
+        return self._folder_bytes
+
+    async def count_in_flight(self) -> dict[str, int]:
+        """Return how many documents of all servers wait (`queued`) or are translated (`translating`)."""
+        return await self._store.count_in_flight()
+
     # ---- start and stop
 
     async def open(self) -> None:
@@ -448,10 +457,8 @@ class Documents:
         """Charge the account at the first delivery. What DeepL's clients have downloaded stays for some minutes."""
         if document.charged:
             return
-        if await self._store.charge(document.id):
-            self._service.accounts.charge(document.account_id, document.characters)
-            if document.api == "deepl":
-                await self._store.update(document.id, expires_at=utc_now() + timedelta(seconds=DOWNLOADED_S))
+        if await self._service.accounts.charge_document(self._store, document) and document.api == "deepl":
+            await self._store.update(document.id, expires_at=utc_now() + timedelta(seconds=DOWNLOADED_S))
 
     async def edit(
         self, document: StoredDocument, n: int, translation: str, *, all_equal: bool = False

@@ -40,6 +40,7 @@ from dragoman.storage.memories import (
     digest_of,
 )
 from dragoman.storage.named import Pair
+from dragoman.telemetry.logs import audit
 from dragoman.text import marks
 from dragoman.text.marks import MARK_VARIANT, Mark
 from dragoman.types import TranslationRequest
@@ -340,6 +341,7 @@ class Memories:
         with task.file("units").open(encoding="utf-8") as lines:
             batches = _batches(_checked_entries(map(json.loads, lines), skipped))
             reference = await self.store.add(account_id, reference, (), self._most, create=True)
+            audit("memory.import", reference)  # also of a part: what was added before an error stays
             try:
                 while batch := await asyncio.to_thread(next, batches, None):
                     await self.store.add(account_id, reference, batch, self._most)

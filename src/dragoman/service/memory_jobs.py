@@ -30,6 +30,7 @@ from dragoman.storage.database import utc_now
 from dragoman.storage.memories import MAX_MEMORIES, StoredJob, StoredMemory
 from dragoman.storage.named import MAX_NAME_CHARACTERS, checked_name
 from dragoman.storage.threads import caller
+from dragoman.telemetry import requests
 
 if TYPE_CHECKING:
     from dragoman.service.uploads import Upload
@@ -140,6 +141,8 @@ class MemoryJobs:
         if not is_first:
             await asyncio.to_thread(upload.discard)
             return
+        if (trace := requests.current.get()) is not None:  # the upload's address needs no key
+            trace.key = job.account_id
         task = asyncio.create_task(self._import(job, upload))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -18,7 +18,15 @@ from prometheus_client import REGISTRY
 from dragoman import __version__, heap, languages
 from dragoman.engine.process import leave_worker_cores
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import DragomanError, EngineDead, Forbidden, Starting, UnknownGlossary, UnknownMemory
+from dragoman.errors import (
+    DragomanError,
+    EngineDead,
+    Forbidden,
+    Starting,
+    StorageUnavailable,
+    UnknownGlossary,
+    UnknownMemory,
+)
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
@@ -32,7 +40,7 @@ from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
 from dragoman.telemetry import requests
-from dragoman.telemetry.metrics import Metrics, RateWindow
+from dragoman.telemetry.metrics import Metrics, RateWindow, StorageCollector, StorageGauges
 from dragoman.telemetry.requests import CallRegistry
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
@@ -48,6 +56,8 @@ if TYPE_CHECKING:
     from dragoman.storage.glossaries import Glossaries
 
 log = logging.getLogger("dragoman.service")
+
+_SCRAPE_READ_S = 1.0
 
 
 class TranslationService:
@@ -104,6 +114,10 @@ class TranslationService:
         self._started_s = monotonic()
         self._ready = False
         stack.watch(self.metrics, spec, self.stats, lambda: self._ready)
+        self._storage = StorageGauges()
+        if database is not None:
+            database.observe = self.metrics.storage_ended
+            self.metrics.registry.register(StorageCollector(lambda: self._storage))
 
     @classmethod
     def from_settings(cls, settings: Settings, replica: str = "") -> TranslationService:
@@ -331,8 +345,8 @@ class TranslationService:
         alternatives = Alternatives(request) if request.alternatives else None
         work = alternatives.request if alternatives is not None else request
         async with self.calls.call(work, streamed=streamed) as call:
-            with ExitStack() as stack:
-                charge = stack.enter_context(self.accounts.charging(request))
+            async with AsyncExitStack() as stack:
+                charge = await stack.enter_async_context(self.accounts.charging(request))
                 with requests.span("admission"):
                     permit = stack.enter_context(self.admission.permit(sum(map(len, work.texts)), work.priority))
                 async with aclosing(self.translator.events(work, streamed=streamed)) as events:
@@ -362,7 +376,25 @@ class TranslationService:
             self._ready = False
         else:
             self._ready = True
+        if self._database is not None:
+            self._storage = await self._storage_gauges(self._database)
         return self.metrics.exposition(REGISTRY)
+
+    async def _storage_gauges(self, database: Database) -> StorageGauges:
+        """Return what a scrape shows of the database; without the documents in flight where it does not answer at once."""
+        waiting, in_flight, documents = database.waiting, None, self._documents
+        if documents is not None:
+            with suppress(StorageUnavailable, TimeoutError):
+                async with asyncio.timeout(_SCRAPE_READ_S):
+                    in_flight = await documents.count_in_flight()
+        return StorageGauges(
+            is_up=self.metrics.is_storage_up,
+            waiting=waiting,
+            documents=in_flight,
+            folder_bytes=documents.folder_bytes if documents is not None else None,
+            folder_bytes_limit=self.settings.documents.max_folder_bytes if documents is not None else None,
+            keys=self.accounts.count_by_condition(),
+        )
 
     def stats(self) -> Stats:
         """Return what `GET /v1/stats` reports: the engine and admission now, and rates over the last minute."""

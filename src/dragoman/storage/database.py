@@ -11,19 +11,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import alembic.command
 import alembic.config
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.pool import QueuePool, StaticPool
 
@@ -31,6 +31,7 @@ from dragoman.errors import ConfigError, StorageUnavailable
 from dragoman.storage.threads import SharedThreads
 
 T = TypeVar("T")
+StorageOperation = Literal["read", "write"]
 
 log = logging.getLogger("dragoman.storage")
 
@@ -40,6 +41,8 @@ METADATA = MetaData()
 BUSY_TIMEOUT_S = 10  # to get SQLite's lock, or a connection to PostgreSQL
 POSTGRES_CONNECTIONS = 4
 SQLITE_READERS = 4
+HANGS_S = 3  # what a caller waited for so long and then gave up has failed
+_MESSAGE_CHARACTERS = 300
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x647261676F6D616E  # of PostgreSQL's advisory locks; any number that other programs do not use
 
@@ -72,6 +75,9 @@ class Database:
         self._engine: Engine | None = None
         self._reading_engine: Engine | None = None
         self._closed = False
+        self.observe: Callable[[StorageOperation, float | None], None] = lambda operation, elapsed_s: None
+        """Called after each transaction, on the event loop: with its seconds, those in the queue included; None: it failed."""
+        self.waiting = 0  # transactions that run, or wait for a thread
         threads = 1 if self._is_sqlite else POSTGRES_CONNECTIONS
         self._threads = _shared_threads("dragoman-storage", threads)
         has_readers = self._is_sqlite and not self._in_memory
@@ -117,14 +123,34 @@ class Database:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a read-only transaction, and return its result. Raises `StorageUnavailable`."""
-        return await self._in_thread(self._readers, lambda: self._transaction(work, writes=False))
+        with self._observed("read"):
+            return await self._in_thread(self._readers, lambda: self._transaction(work, writes=False))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a transaction, and return its result. Rolls back if it raises. Raises `StorageUnavailable`.
 
         Nothing else of this process writes to a SQLite file meanwhile, heartbeats included: long work is cut into several.
         """
-        return await self._in_thread(self._threads, lambda: self._transaction(work, writes=True))
+        with self._observed("write"):
+            return await self._in_thread(self._threads, lambda: self._transaction(work, writes=True))
+
+    @contextmanager
+    def _observed(self, operation: StorageOperation) -> Generator[None]:
+        """Within: a transaction. One that raises an error of its work's, such as an unknown name, has not failed; one that its
+        caller gave up has, after `HANGS_S`."""
+        began_s, failed = monotonic(), False
+        self.waiting += 1
+        try:
+            yield
+        except StorageUnavailable:
+            failed = True
+            raise
+        except asyncio.CancelledError:
+            failed = monotonic() - began_s > HANGS_S
+            raise
+        finally:
+            self.waiting -= 1
+            self.observe(operation, None if failed else monotonic() - began_s)
 
     async def _in_thread(self, threads: SharedThreads, work: Callable[[], T]) -> T:
         if self._closed:
@@ -139,8 +165,7 @@ class Database:
             with engine.connect().execution_options(dragoman_writes=writes) as connection, connection.begin():
                 return work(connection)
         except (DBAPIError, NoConnection, sqlite3.Error) as fault:
-            # Not the statement: it may have a caller's texts.
-            log.error("the database failed: %s", type(getattr(fault, "orig", fault)).__name__)
+            log.error("the database %s failed: %s", self.name, failure_of(fault, self._url.password))
             log.debug("the database failed", exc_info=fault)
             raise StorageUnavailable("the server's database failed; see its log") from None
 
@@ -240,6 +265,17 @@ def _begin(connection: Connection) -> None:
     """The driver's own BEGIN comes before the first write only, and a lock that is taken so late can fail."""
     writes = connection.get_execution_options().get("dragoman_writes", True)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def failure_of(fault: Exception, password: str | None) -> str:
+    """What a driver says of a failure, in a line. Not the statement: it may have a caller's texts, and so may the message of
+    any error but those of the server, of its connections and of the file."""
+    error = getattr(fault, "orig", None) or fault
+    name, state = type(error).__name__, getattr(error, "sqlstate", None)
+    if not isinstance(fault, OperationalError | InterfaceError) and not isinstance(error, sqlite3.OperationalError):
+        return f"{name} {state}" if state else name
+    message = " ".join(str(error).split("DETAIL:")[0].split("CONTEXT:")[0].split())[:_MESSAGE_CHARACTERS]
+    return f"{name}: {message.replace(password, '***') if password else message}"
 
 
 def _reason(fault: Exception) -> str:

@@ -24,6 +24,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    Update,
     and_,
     delete,
     func,
@@ -136,6 +137,18 @@ def _in_flight(account_id: str) -> Select[Any]:
     return select(func.count()).select_from(_documents).where(own)
 
 
+def charge(id: str) -> Update:
+    """Note that a document's account is charged for it; it changes no row if that was noted before."""
+    return update(_documents).where(_documents.c.id == id, _documents.c.charged.is_(False)).values(charged=True)
+
+
+def uncharged_characters(account_id: str) -> Select[Any]:
+    """The characters of an account's documents that are translated, or are to be, and not delivered."""
+    table = _documents.c
+    own = and_(table.account_id == account_id, table.charged.is_(False), table.state != "error")
+    return select(func.coalesce(func.sum(table.characters), 0)).where(own, table.expires_at > utc_now())
+
+
 class DocumentStore:
     """The repository of documents. All methods raise `StorageUnavailable`."""
 
@@ -175,6 +188,13 @@ class DocumentStore:
     async def in_flight(self, account_id: str) -> int:
         """Return how many documents of an account are queued or translated."""
         return await self._database.read(lambda connection: connection.scalar(_in_flight(account_id)) or 0)
+
+    async def count_in_flight(self) -> dict[str, int]:
+        """Return how many documents of all accounts are in each state in which they are in flight."""
+        query = select(_documents.c.state, func.count()).group_by(_documents.c.state)
+        query = query.where(_documents.c.state.in_(IN_FLIGHT), _documents.c.expires_at > utc_now())
+        counts = await self._database.read(lambda connection: [tuple(row) for row in connection.execute(query)])
+        return {**dict.fromkeys(IN_FLIGHT, 0), **dict(counts)}
 
     async def existing(self, ids: Collection[str]) -> set[str]:
         """Return which of these ids are documents'."""
@@ -230,15 +250,7 @@ class DocumentStore:
 
     async def charge(self, id: str) -> bool:
         """Note that its account is charged for it. False: it was before."""
-        uncharged = and_(_documents.c.id == id, _documents.c.charged.is_(False))
-        return await self._changes(update(_documents).where(uncharged).values(charged=True))
-
-    async def uncharged_characters(self, account_id: str) -> int:
-        """Return the characters of an account's documents that are translated, or are to be, and not delivered."""
-        table = _documents.c
-        own = and_(table.account_id == account_id, table.charged.is_(False), table.state.in_(("translating", "done")))
-        query = select(func.coalesce(func.sum(table.characters), 0)).where(own, table.expires_at > utc_now())
-        return int(await self._database.read(lambda connection: connection.scalar(query)) or 0)
+        return await self._changes(charge(id))
 
     async def delete(self, id: str) -> bool:
         """Delete a document. False: there was none."""

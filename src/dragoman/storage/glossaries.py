@@ -45,6 +45,7 @@ from dragoman import languages
 from dragoman.errors import BodyTooLarge, GlossaryExists, InvalidGlossary, UnknownGlossary
 from dragoman.storage.database import METADATA, Database, utc_now
 from dragoman.storage.named import MAX_NAME_CHARACTERS, Pair, PairCount, checked_name
+from dragoman.telemetry.logs import Change, audit
 
 MAX_TERM_CHARACTERS = 500
 """Of a term, and of its translation."""
@@ -142,7 +143,9 @@ class Glossaries:
                 _put(connection, str(row["id"]), pair, content)
             return _read_info(connection, str(row["id"]))
 
-        return await self._database.write(create)
+        created = await self._database.write(create)
+        audit("glossary.create", created.id)
+        return created
 
     async def list(self) -> tuple[StoredGlossary, ...]:
         """Return all glossaries, by name."""
@@ -192,8 +195,7 @@ class Glossaries:
     async def replace(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
         """Replace all entries of a direction."""
         pair = _checked_pair(source, target)
-        content = await asyncio.to_thread(lambda: _content(_checked_entries(entries)))
-        return await self._database.write(lambda connection: _changed(connection, reference, pair, content))
+        return await self._replaced("glossary.replace", reference, pair, entries)
 
     async def merge(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
         """Add entries to a direction; an existing term gets the new translation."""
@@ -210,11 +212,20 @@ class Glossaries:
                 content = await asyncio.to_thread(lambda: _content({**json.loads(stored), **new}))  # noqa: B023 (awaited)
                 change = partial(_changed, reference=reference, pair=pair, content=content, version=version)
                 with suppress(_ChangedMeanwhile):
-                    return await self._database.write(change)
+                    changed = await self._database.write(change)
+                    break
+        audit("glossary.merge", changed.id)
+        return changed
 
     async def delete_dictionary(self, reference: str, source: str, target: str) -> StoredGlossary:
         """Delete all entries of a direction."""
-        return await self.replace(reference, source, target, {})
+        return await self._replaced("glossary.delete_dictionary", reference, _checked_pair(source, target), {})
+
+    async def _replaced(self, change: Change, reference: str, pair: Pair, entries: Mapping[str, str]) -> StoredGlossary:
+        content = await asyncio.to_thread(lambda: _content(_checked_entries(entries)))
+        changed = await self._database.write(lambda connection: _changed(connection, reference, pair, content))
+        audit(change, changed.id)
+        return changed
 
     async def rename(self, reference: str, name: str) -> StoredGlossary:
         """Rename a glossary without a new version. Raises `GlossaryExists` if the name is in use."""
@@ -229,17 +240,20 @@ class Glossaries:
                 raise GlossaryExists(f"there is a glossary named {name!r} already", param="name") from None
             return _read_info(connection, row.id)
 
-        return await self._database.write(rename)
+        renamed = await self._database.write(rename)
+        audit("glossary.rename", renamed.id)
+        return renamed
 
     async def delete(self, reference: str) -> None:
         """Delete a glossary with all its entries."""
 
-        def remove(connection: Connection) -> None:
+        def remove(connection: Connection) -> str:
             row = _row(connection, reference, for_update=True)
             connection.execute(delete(_dictionaries).where(_dictionaries.c.glossary_id == row.id))
             connection.execute(delete(_glossaries).where(_glossaries.c.id == row.id))
+            return str(row.id)
 
-        await self._database.write(remove)
+        audit("glossary.delete", await self._database.write(remove))
 
 
 # ---- checks

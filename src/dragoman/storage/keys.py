@@ -33,6 +33,7 @@ from sqlalchemy import (
 from dragoman import languages
 from dragoman.errors import ConfigError
 from dragoman.storage.database import METADATA, Database
+from dragoman.telemetry.logs import audit
 from dragoman.types import Account, KeyRole, Priority
 
 KEY_PREFIX = "drg_"
@@ -79,14 +80,15 @@ def _new_key() -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key that is not revoked: its account and its expiry (None: never)."""
+    """A key: its account, its expiry (None: never), and whether it was revoked."""
 
     account: Account
     expires_at: datetime | None
+    is_revoked: bool = False
 
     def is_valid(self, now: datetime) -> bool:
-        """Whether the key has not expired."""
-        return self.expires_at is None or now < self.expires_at
+        """Whether the key has not expired, and was not revoked."""
+        return not self.is_revoked and (self.expires_at is None or now < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,9 @@ class Keys:
             connection.execute(insert(_keys), [{"digest": digest_of(key), "account_id": row["id"], "created_at": now}])
             return _account(connection.execute(select(ACCOUNTS).where(ACCOUNTS.c.id == row["id"])).one())
 
-        return await self._database.write(create), key
+        account = await self._database.write(create)
+        audit("key.create", account.id)
+        return account, key
 
     async def list(self) -> tuple[StoredAccount, ...]:
         """Return all accounts, also revoked ones, the oldest first."""
@@ -159,7 +163,9 @@ class Keys:
             connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account.id).values(revoked_at=_now()))
             return account
 
-        return await self._database.write(revoke)
+        account = await self._database.write(revoke)
+        audit("key.revoke", account.id)
+        return account
 
     async def rotate(self, reference: str, overlap_s: float) -> tuple[Account, str]:
         """Create a new key for the account. Its other keys stay valid for `overlap_s`, or until they expire.
@@ -177,11 +183,13 @@ class Keys:
             connection.execute(insert(_keys), [{"digest": digest_of(key), "account_id": account.id, "created_at": now}])
             return account
 
-        return await self._database.write(rotate), key
+        account = await self._database.write(rotate)
+        audit("key.rotate", account.id)
+        return account, key
 
-    async def valid(self, digests: Collection[str] | None = None) -> Mapping[str, StoredKey]:
-        """Return keys that are neither revoked nor expired, by digest: all, or those with one of these digests."""
-        selected = _selected() if digests is None else _selected().where(_keys.c.digest.in_(digests))
+    async def valid(self) -> Mapping[str, StoredKey]:
+        """Return all keys that are neither revoked nor expired, by digest."""
+        selected = _selected().where(ACCOUNTS.c.revoked_at.is_(None))
 
         def read(connection: Connection) -> dict[str, StoredKey]:
             now = _utc_now()
@@ -189,14 +197,16 @@ class Keys:
 
         return await self._database.read(read)
 
+    async def find(self, digests: Collection[str]) -> Mapping[str, StoredKey]:
+        """Return the keys with one of these digests, by digest, also those that have expired or are revoked."""
+        selected = _selected().where(_keys.c.digest.in_(digests))
+        return await self._database.read(lambda connection: dict(map(_key, connection.execute(selected))))
+
 
 def _selected() -> Select[tuple[object, ...]]:
-    """Select keys of accounts that are not revoked."""
+    """Select keys with their accounts."""
     selected = select(_keys.c.digest, _keys.c.expires_at.label("key_expires_at"), *ACCOUNTS.c)
-    return cast(
-        "Select[tuple[object, ...]]",
-        selected.join(ACCOUNTS, ACCOUNTS.c.id == _keys.c.account_id).where(ACCOUNTS.c.revoked_at.is_(None)),
-    )
+    return cast("Select[tuple[object, ...]]", selected.join(ACCOUNTS, ACCOUNTS.c.id == _keys.c.account_id))
 
 
 def _lock(connection: Connection, reference: str) -> Account:
@@ -227,7 +237,8 @@ def _checked_name(name: str) -> str:
 
 def _key(row: Row[tuple[object, ...]]) -> tuple[str, StoredKey]:
     ends: builtins.list[datetime] = [end for end in (row.key_expires_at, row.expires_at) if end is not None]
-    return str(row.digest), StoredKey(_account(row), _aware(min(ends, default=None)))
+    is_revoked = row.revoked_at is not None
+    return str(row.digest), StoredKey(_account(row), _aware(min(ends, default=None)), is_revoked)
 
 
 def _account(row: Row[tuple[object, ...]]) -> Account:

@@ -59,6 +59,7 @@ from dragoman.errors import BodyTooLarge, InvalidMemory, MemoryExists, UnknownMe
 from dragoman.storage.database import METADATA, Database, utc_now
 from dragoman.storage.folding import composed, folded
 from dragoman.storage.named import MAX_NAME_CHARACTERS, Pair, PairCount, checked_name
+from dragoman.telemetry.logs import audit
 
 MAX_MEMORIES = 100
 """Of one account: each text of its calls is looked for in all of them."""
@@ -261,7 +262,9 @@ class MemoryStore:
                 raise MemoryExists(f"there is a memory named {name!r} already", param="name")
             return _info(connection, _row(connection, account_id, _create(connection, account_id, name)))
 
-        return await self._database.write(create)
+        created = await self._database.write(create)
+        audit("memory.create", created.id)
+        return created
 
     async def list(self, account_id: str) -> tuple[StoredMemory, ...]:
         """Return the account's memories, by name."""
@@ -291,17 +294,20 @@ class MemoryStore:
                 raise MemoryExists(f"there is a memory named {name!r} already", param="name") from None
             return _info(connection, _row(connection, account_id, row.id))
 
-        return await self._database.write(rename)
+        renamed = await self._database.write(rename)
+        audit("memory.rename", renamed.id)
+        return renamed
 
     async def delete(self, account_id: str, reference: str) -> None:
         """Delete a memory with all its entries. It is gone before its entries are; see `delete_rest`."""
 
-        def remove(connection: Connection) -> None:
+        def remove(connection: Connection) -> str:
             row = _row(connection, account_id, reference, for_update=True)
             gone = update(_memories).where(_memories.c.id == row.id).values(account_id=_DELETED, name=row.id)
             connection.execute(gone)
+            return str(row.id)
 
-        await self._database.write(remove)
+        audit("memory.delete", await self._database.write(remove))
         await self.delete_rest()
 
     async def delete_rest(self) -> None:
@@ -329,13 +335,15 @@ class MemoryStore:
         """
         rows = await asyncio.to_thread(lambda: {entry.key: _new_row(entry) for entry in entries})
 
-        def add(connection: Connection) -> str:
+        def add(connection: Connection) -> tuple[str, bool]:
+            is_new = False
             try:
                 memory_id = str(_row(connection, account_id, reference, for_update=True).id)
             except UnknownMemory:
                 if not create:
                     raise
                 memory_id = _create(connection, account_id, checked_name(reference, "memory", InvalidMemory))
+                is_new = True
             now, version = utc_now(), _next_version(connection, memory_id)
             if rows:
                 head = {"memory_id": memory_id, "version": version, "created_at": now, "updated_at": now}
@@ -343,12 +351,15 @@ class MemoryStore:
                 _upsert(connection, [head | row for row in rows.values()])
                 _count_added(connection, memory_id, added)
                 _check_limits(connection, account_id, most, added)
-            return memory_id
+            return memory_id, is_new
 
         try:
-            return await self._database.write(add)
+            memory_id, is_new = await self._database.write(add)
         except MemoryExists:  # made by another server in between
-            return await self._database.write(add)
+            memory_id, is_new = await self._database.write(add)
+        if is_new:
+            audit("memory.create", memory_id)
+        return memory_id
 
     async def remove(self, account_id: str, reference: str, entry_id: str) -> None:
         """Delete an entry by its id. Raises `UnknownMemory`, also where there is no such entry."""

@@ -1,12 +1,14 @@
 """Where log records go: lines for people, or one JSON object a line for machines. Set up by commands, never on import.
 
-A record made while a request is served carries the request's id. Each request has one line (`RequestLine`).
+A record made while a request is served carries the request's id. Each request has one line (`RequestLine`), and so has each
+change of keys, glossaries and memories (`audit`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -21,9 +23,9 @@ _OTHERS = ("uvicorn", "asyncio", "opentelemetry", "mcp", "py.warnings")
 """Libraries whose warnings an operator has to see."""
 
 
-def _request_id(record: logging.LogRecord) -> str | None:
-    request = requests.current.get()
-    return request.request_id if request is not None and not hasattr(record, "fields") else None
+def _request_of(record: logging.LogRecord) -> RequestTrace | None:
+    """The request that a record was made in; None where its own fields say that."""
+    return None if hasattr(record, "fields") else requests.current.get()
 
 
 class JsonFormatter(logging.Formatter):
@@ -42,8 +44,10 @@ class JsonFormatter(logging.Formatter):
         }
         if self._replica:
             fields["replica"] = self._replica
-        if request_id := _request_id(record):
-            fields["request_id"] = request_id
+        if (request := _request_of(record)) is not None:
+            fields["request_id"] = request.request_id
+            if request.key:
+                fields["key"] = request.key
         fields |= getattr(record, "fields", {})
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
@@ -62,8 +66,8 @@ class HumanFormatter(logging.Formatter):
         text = f"[{self._replica}] {record.getMessage()}" if self._replica else record.getMessage()
         if self._timed:
             text = f"{self.formatTime(record, '%H:%M:%S')} {text}"
-        if request_id := _request_id(record):
-            text += f" (request {request_id})"
+        if (request := _request_of(record)) is not None:
+            text += f" (request {request.request_id})"
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         return text
@@ -102,9 +106,48 @@ def configure_logging(
         logger.setLevel(level.upper() if name == _OURS else logging.WARNING)
 
 
-# ---- the log line of a request
-
 Fields = dict[str, object]
+
+# ---- changes
+
+AUDIT_LOG = "dragoman.audit"
+_audit = logging.getLogger(AUDIT_LOG)
+
+Change = Literal[
+    "key.create",
+    "key.rotate",
+    "key.revoke",
+    "glossary.create",
+    "glossary.replace",
+    "glossary.merge",
+    "glossary.delete_dictionary",
+    "glossary.rename",
+    "glossary.delete",
+    "memory.create",
+    "memory.rename",
+    "memory.import",
+    "memory.delete",
+]
+"""What is logged of changes: an object and what was done with it."""
+
+
+def audit(change: Change, id: str) -> None:
+    """Log a change that was made to the key, glossary or memory `id`: by which key, from where, in which request.
+
+    Outside of a request it is a command's, by a user of this machine. Names are not logged: they may be texts.
+    """
+    request = requests.current.get()
+    fields: Fields = {"change": change, "id": id, "by": f"uid {os.getuid()}", "from": "command line"}
+    if request is not None:
+        origin = {"by": request.key or "no key", "from": request.client or "unknown"}
+        fields |= {**origin, "request_id": request.request_id}
+    line = f"{change} {id} by {fields['by']} from {fields['from']}"
+    if request is not None:
+        line += f", id {request.request_id}"
+    _audit.info("%s", line, extra={"event": "audit", "fields": fields})
+
+
+# ---- the log line of a request
 
 
 class RequestLine:
@@ -122,6 +165,8 @@ class RequestLine:
             "cancelled": request.outcome == CANCELLED,
             "duration_s": round(request.duration_s, 6),
         }
+        if request.key:
+            self.fields["key"] = request.key
         if request.trace_id:
             self.fields["trace_id"] = request.trace_id
         if request.calls:
@@ -146,6 +191,8 @@ class RequestLine:
                 parts.append(f"TTFT {fields['ttft_s']:.3f} s")
             if fields["streamed"]:
                 parts.append("streamed")
+        if "key" in fields:
+            parts.append(f"key {fields['key']}")
         parts.append(f"id {fields['request_id']}")
         return ", ".join(parts)
 

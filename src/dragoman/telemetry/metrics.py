@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from itertools import accumulate
 from time import monotonic
 from typing import Generic, NamedTuple, TypeVar
@@ -47,6 +48,7 @@ from dragoman.wire import (
 
 _SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
 _WAITS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60)
+_STORAGE_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _TOKENS = (5, 10, 20, 50, 100, 200, 400, 800, 1600, 3200, 6400)
 _DOCUMENT_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200)
 _DOCUMENT_CHARACTERS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
@@ -81,6 +83,15 @@ class Metrics:
         self._calls()
         self._texts()
         self._documents()
+        self._storage_seconds = _Children(
+            self._histogram("storage_seconds", "Transactions, with the wait for a thread", _STORAGE_S, "operation")
+        )
+        self._storage_errors = self._counter(
+            "storage_errors", "Transactions that the database failed to run", "operation"
+        )
+        for operation in ("read", "write"):
+            _ = self._storage_errors[(operation,)]
+        self.is_storage_up = True  # as of the last transaction
         self._answers = self._counter(
             "http_requests", "HTTP requests, by route, status and outcome", "route", "status", "outcome"
         )
@@ -146,6 +157,14 @@ class Metrics:
     def document_worked_on(self, task: str, elapsed_s: float) -> None:
         """Record that a file was read, or written, whether it could be or not."""
         self._worker_seconds[(task,)].observe(elapsed_s)
+
+    def storage_ended(self, operation: str, elapsed_s: float | None) -> None:
+        """Record a transaction with its time; None: the database failed."""
+        self.is_storage_up = elapsed_s is not None
+        if elapsed_s is None:
+            self._storage_errors[(operation,)].inc()
+        else:
+            self._storage_seconds[(operation,)].observe(elapsed_s)
 
     def text_ended(self, text: TextRecord) -> None:
         """Count a text by languages and outcome; of a translated one, also what the engine did with it."""
@@ -365,6 +384,47 @@ def _inter_token_latency(engine: EngineStats) -> Metric:
         buckets=list(zip(bounds, accumulate(counts), strict=True)),
         sum_value=engine.inter_token_latency_sum_s,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StorageGauges:
+    """What the database holds, and what is near a limit. Documents by state and keys by condition; None: not known."""
+
+    is_up: bool = True
+    waiting: int = 0  # transactions
+    documents: Mapping[str, int] | None = None
+    folder_bytes: int | None = None
+    folder_bytes_limit: int | None = None
+    keys: Mapping[str, int] | None = None
+
+
+class StorageCollector(Collector):
+    """What a server with a database reports of it."""
+
+    def __init__(self, read: Callable[[], StorageGauges]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        gauges = self._read()
+        single = (
+            ("storage_up", "1 if the last transaction did not fail", float(gauges.is_up)),
+            ("storage_waiting_transactions", "Transactions that run, or wait for a thread", gauges.waiting),
+            ("documents_folder_bytes", "Files in documents.folder", gauges.folder_bytes),
+            ("documents_folder_bytes_limit", "documents.max_folder_bytes", gauges.folder_bytes_limit),
+        )
+        for name, help, value in single:
+            if value is not None:
+                yield GaugeMetricFamily(f"dragoman_{name}", help, value=value)
+        labelled = (
+            ("documents_in_flight", "Documents of all servers that wait or are translated", "state", gauges.documents),
+            ("keys", "Valid keys, and those that are near a limit", "condition", gauges.keys),
+        )
+        for name, help, label, values in labelled:
+            if values is not None:
+                family = GaugeMetricFamily(f"dragoman_{name}", help, labels=[label])
+                for value, number in values.items():
+                    family.add_metric([value], number)
+                yield family
 
 
 class GpuCollector(Collector):

@@ -33,6 +33,10 @@ CLIENT_CLOSED_REQUEST = 499
 """nginx's status for an answer that no client waited for."""
 
 
+TextKind = Literal["interactive", "bulk", "document"]
+"""Of a call with this priority, or of a document."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextRecord:
     """One text that ended. `outcome` is "ok", "cancelled" or an error's code; what is not "ok" has no output.
@@ -47,7 +51,7 @@ class TextRecord:
     target: str
     outcome: str
     e2e_s: float
-    in_flight: int  # texts in flight when it arrived, its call's own included
+    in_flight: int  # texts in flight when it arrived, its call's own included: those of documents, or those of calls
     source_characters: int
     source_tokens: int = 0
     prompt_tokens: int = 0  # including the template's
@@ -61,6 +65,7 @@ class TextRecord:
     retries: tuple[str, ...] = ()  # why segments were retried, one for each retry
     remembered: int = 0  # segments from a translation memory
     text: str | None = field(default=None, repr=False)  # the source, where the recorder keeps it
+    kind: TextKind = "interactive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,8 @@ class RequestTrace:
     status: int = 0  # 0: no answer has begun
     fault: str | None = None  # the error code in the answer
     trace_id: str | None = None
+    key: str | None = None  # the id of the key that it was sent with, which may be expired or revoked; no secret
+    client: str = ""  # its address, which the log of changes has alone
     is_abandoned: bool = False  # its client has disconnected
     began_unix_ns: int = field(default_factory=time.time_ns)
     began_s: float = field(default_factory=perf_counter)
@@ -182,7 +189,7 @@ class CallTracker:
     request: TranslationRequest = field(repr=False)
     target: str  # a served tag, like `source`
     source: str | None
-    in_flight: int  # texts when it arrived, its own included
+    in_flight: int  # texts when it arrived, its own included: those of documents, or those of calls
     ended: dict[int, TextRecord] = field(default_factory=dict[int, TextRecord])  # by their places
     arrived_unix_s: float = field(default_factory=time.time)
     began_s: float = field(default_factory=monotonic)
@@ -226,6 +233,7 @@ class CallTracker:
             retries=translation.retries if translation else (),
             remembered=translation.remembered if translation else 0,
             text=text if self.registry.keep_text else None,
+            kind="document" if self.request.is_document else self.request.priority,
         )
         self.ended[index] = record
         _notify(self.registry.text_observers, record)
@@ -249,6 +257,7 @@ class CallRegistry:
         keep_text: bool = False,
     ) -> None:
         self.in_flight = 0  # texts; refused ones are included while they are refused
+        self.in_flight_of_documents = 0  # of these
         self.tag_of = tag_of
         self.pace = pace
         self.text_observers = text_observers
@@ -260,10 +269,13 @@ class CallRegistry:
         """Within: the call is in flight. What it raises is its outcome."""
         count, account, trace = len(request.texts), request.account, current.get()
         self.in_flight += count
+        of_documents = count if request.is_document else 0
+        self.in_flight_of_documents += of_documents
+        of_kind = self.in_flight_of_documents if of_documents else self.in_flight - self.in_flight_of_documents
         of_key = "operator" if account.role == "operator" else account.priority
         key_class = "none" if account is ANONYMOUS else of_key  # few values, whatever the number of keys
         source = self.tag_of(request.source) if request.source else None
-        tracker = CallTracker(self, request, self.tag_of(request.target), source, self.in_flight)
+        tracker = CallTracker(self, request, self.tag_of(request.target), source, of_kind)
         outcome = CANCELLED
         try:
             yield tracker
@@ -276,6 +288,7 @@ class CallRegistry:
             raise
         finally:
             self.in_flight -= count
+            self.in_flight_of_documents -= of_documents
             if len(tracker.ended) < count:
                 await tracker.end_others(outcome)
             record = CallRecord(

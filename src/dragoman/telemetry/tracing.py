@@ -245,6 +245,8 @@ class Tracing:
             "dragoman.request_id": request.request_id,
             "dragoman.outcome": outcome,
         }
+        if request.key:
+            attributes["dragoman.key"] = request.key
         if request.route:
             attributes["http.route"] = request.route
         if outcome not in {OK, CANCELLED}:

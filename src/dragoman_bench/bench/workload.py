@@ -343,6 +343,7 @@ class TextLine(BaseModel):
     output_tokens: int | None = Field(default=None, ge=1)
     in_flight: int | None = Field(default=None, ge=1)
     at_s: float | None = Field(default=None, ge=0)
+    kind: str | None = None  # "document": a segment of a file
 
 
 def read_trace(path: Path) -> list[TextLine]:

@@ -185,10 +185,14 @@ def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | 
     """Read traces of one server, or of replicas that each recorded their own texts in flight. `levels` replaces the recorded
     concurrency. Raises ConfigError if a trace cannot be read, or if there is neither a recorded nor a specified concurrency.
 
-    Recorded output lengths determine the size of the KV cache; they are forced only on a server with random weights. If a
-    line has no text, texts are generated for all lines.
+    Segments of documents are left out: all of a file arrive at once, and the server lets them wait. Recorded output lengths
+    determine the size of the KV cache; they are forced only on a server with random weights. If a line has no text, texts are
+    generated for all lines.
     """
-    lines = [line for path in paths for line in read_trace(path)]
+    recorded = [line for path in paths for line in read_trace(path)]
+    lines = [line for line in recorded if line.kind != "document"]
+    if not lines:
+        raise ConfigError("the trace has segments of documents alone: specify one with texts of calls", param="trace")
     tokens_of, _ = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     texts = partial(PhrasebookTexts, tokens_of=tokens_of)
     pairs, random = parse_pairs(subject.pairs), Random(subject.seed)
@@ -215,7 +219,12 @@ def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | 
         known = texts(subject.seed).languages
         if any(item.source not in known for item in items):
             note += f", in {', '.join(known)}"
-    return replace(found, notes=(note,) if lengths_only or len(items) < _FEW_TEXTS else ())
+    notes = [note] if lengths_only or len(items) < _FEW_TEXTS else []
+    if left_out := len(recorded) - len(lines):
+        notes.append(
+            f"{left_out} segments of documents are left out: they wait for their turn, and use what calls leave"
+        )
+    return replace(found, notes=tuple(notes))
 
 
 def concurrency(lines: Sequence[TextLine]) -> Concurrency:

@@ -36,6 +36,7 @@ def test_a_line_says_its_version_and_leaves_out_what_has_its_default() -> None:
         "in": 1,
         "chars": 40,
         "id": "call-0",
+        "kind": "interactive",
     }
 
 
@@ -62,3 +63,15 @@ def test_what_is_no_record_is_none(line: bytes) -> None:
 def test_a_record_of_another_version_or_with_a_wrong_value_is_none(key: str, value: object) -> None:
     fields = json.loads(to_line(TrafficEntry.of(text()))) | {key: value}
     assert from_line(json.dumps(fields).encode()) is None
+
+
+def test_a_line_without_a_kind_is_of_a_document_if_its_id_is_a_documents() -> None:
+    fields = json.loads(to_line(TrafficEntry.of(text(kind="bulk"))))
+    assert fields.pop("kind") == "bulk"
+    ids = {"document-" + "0a" * 16: True, "document-1": False, "mine": False}
+    for id, is_document in ids.items():
+        entry = from_line(json.dumps(fields | {"id": id}).encode())
+        assert entry is not None
+        assert (entry.kind, entry.is_document) == (None, is_document)
+    assert TrafficEntry.of(text(kind="document")).is_document
+    assert not TrafficEntry.of(text(kind="interactive", request_id="document-" + "0a" * 16)).is_document

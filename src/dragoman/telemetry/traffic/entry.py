@@ -17,9 +17,10 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
-from dragoman.telemetry.requests import OK, TextRecord
+from dragoman.telemetry.requests import OK, TextKind, TextRecord
 
 VERSION = 1
+_DOCUMENT_ID = re.compile(r"document-[0-9a-f]{32}")
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -34,7 +35,8 @@ class TrafficEntry:
     target: Annotated[str, Field(alias="to")]
     outcome: Annotated[str, Field(alias="end")]  # ok, cancelled or an error's code
     e2e_s: Annotated[Seconds, Field(alias="e2e")]
-    in_flight: Annotated[Count, Field(alias="in")]  # texts in flight at its arrival, its call's own included
+    # Texts in flight at its arrival, its call's own included: of calls, or of documents (without `kind`: of both).
+    in_flight: Annotated[Count, Field(alias="in")]
     source_characters: Annotated[Count, Field(alias="chars")]
     source: Annotated[str | None, Field(alias="from")] = None
     source_tokens: Annotated[Count, Field(alias="src")] = 0  # 0, with those below: no model ran
@@ -49,10 +51,16 @@ class TrafficEntry:
     request_id: Annotated[str, Field(alias="id")] = ""
     index: Annotated[Count, Field(alias="n")] = 0  # its place in its call
     text: Annotated[str | None, Field(alias="text")] = None
+    kind: Annotated[TextKind | None, Field(alias="kind")] = None  # None: recorded by a version that did not know it
 
     @property
     def ok(self) -> bool:
         return self.outcome == OK
+
+    @property
+    def is_document(self) -> bool:
+        """Whether it is a segment of a file. Of earlier recordings, the call's id says that."""
+        return self.kind == "document" or (self.kind is None and _DOCUMENT_ID.fullmatch(self.request_id) is not None)
 
     @classmethod
     def of(cls, text: TextRecord) -> TrafficEntry:
@@ -78,6 +86,7 @@ class TrafficEntry:
             text.request_id,
             text.index,
             None if text.text is None else text.text.encode(errors="replace").decode(),  # no lone surrogate in a file
+            text.kind,
         )
 
 
@@ -133,7 +142,8 @@ def _recorder(path: Path) -> str:
 
 @dataclass(slots=True)
 class TrafficReader:
-    """Iterate for the entries that arrived since `since_unix_s`; afterwards the counts say what was not read.
+    """Iterate for the entries that arrived since `since_unix_s`; afterwards the counts say what was not read. `by_recorder`
+    yields each with the name of its recorder.
 
     Several folders, such as those of several hosts, are read as one; a file of the same name in two of them is read once,
     from where it is longer.
@@ -149,11 +159,17 @@ class TrafficReader:
 
     def __iter__(self) -> Iterator[TrafficEntry]:
         """Raises ConfigError where there is no folder, or a file may not be read."""
+        for _, entry in self.by_recorder():
+            yield entry
+
+    def by_recorder(self) -> Iterator[tuple[str, TrafficEntry]]:
+        """Raises ConfigError where there is no folder, or a file may not be read."""
         self.files = self.torn = self.alien = 0
         self.spans_unix_s.clear()
         for path in self._paths():
             try:
-                yield from self._entries(path)
+                for entry in self._entries(path):
+                    yield _recorder(path), entry
             except OSError as error:
                 raise ConfigError(f"cannot read the traffic in {path.parent}: {error}", param="folder") from None
 

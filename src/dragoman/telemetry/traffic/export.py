@@ -1,10 +1,10 @@
 """Recorded texts as a trace: the workload that `dragoman bench --replay` sends again, one line a text.
 
 A line holds `at_s` (from the trace's first arrival), `source`, `target`, `source_tokens`, `output_tokens` where there was an
-output, and for those who size servers by it `prompt_tokens`, `source_characters`, `e2e_s`, `in_flight`, `outcome`. `text` is
-there where it was recorded. What the server refused or lost came all the same and is in the trace; its lengths were never
-counted, so they are estimated from its characters by what the others of its language took, and its line says
-`"estimated": true`.
+output, and for those who size servers by it `prompt_tokens`, `source_characters`, `e2e_s`, `in_flight`, `outcome`, and the
+`kind` of what is no interactive call's (`bulk`, `document`). `text` is there where it was recorded. What the server refused
+or lost came all the same and is in the trace; its lengths were never counted, so they are estimated from its characters by
+what the others of its language took, and its line says `"estimated": true`.
 
 Left out, and counted: what no replay could send (a language that is not served, a mistake of the caller's) and what the
 model never saw (nothing to translate).
@@ -111,6 +111,7 @@ def _line(entry: TrafficEntry, start_unix_s: float, estimate: _Estimate) -> dict
         "e2e_s": entry.e2e_s,
         "in_flight": entry.in_flight,
         "outcome": entry.outcome,
+        "kind": "document" if entry.is_document else "bulk" if entry.kind == "bulk" else None,
         "estimated": estimated or None,
         "text": entry.text,
     }
