@@ -122,7 +122,7 @@ class Documents:
     @property
     def folder_bytes(self) -> int:
         """Bytes of all files, as last counted, and of what came since."""
-        return self._folder_bytes
+        return self._stored_bytes
 
     async def count_in_flight(self) -> dict[str, int]:
         """Return how many documents of all servers wait (`queued`) or are translated (`translating`)."""

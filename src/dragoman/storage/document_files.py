@@ -301,6 +301,10 @@ def _place_of(folder: Path) -> str:
     return file.read_text(encoding="ascii").strip()[:60]
 
 
+_ID = re.compile("[0-9A-F]{32}")
+"""Of a document. The folder holds others too: uploads, the workers', imports of translation memories."""
+
+
 def _examine(folder: Path) -> FolderUse:
     """The ids of folders that are not new, and the bytes of all files; old uploads that nobody finished are deleted."""
     old, total, before = list[str](), 0, time() - ORPHAN_S
@@ -314,7 +318,7 @@ def _examine(folder: Path) -> FolderUse:
                     total += status.st_size
                     if entry.name in (UPLOADS, WORK) and status.st_mtime < before:
                         _delete(Path(file.path))
-            if entry.name not in (UPLOADS, WORK) and entry.stat().st_mtime < before:
+            if _ID.fullmatch(entry.name) and entry.stat().st_mtime < before:
                 old.append(entry.name)
     return FolderUse(total, old)
 

@@ -193,8 +193,8 @@ class DocumentStore:
         """Return how many documents of all accounts are in each state in which they are in flight."""
         query = select(_documents.c.state, func.count()).group_by(_documents.c.state)
         query = query.where(_documents.c.state.in_(IN_FLIGHT), _documents.c.expires_at > utc_now())
-        counts = await self._database.read(lambda connection: [tuple(row) for row in connection.execute(query)])
-        return {**dict.fromkeys(IN_FLIGHT, 0), **dict(counts)}
+        counts = await self._database.read(lambda connection: connection.execute(query).all())
+        return {**dict.fromkeys(IN_FLIGHT, 0), **{str(state): int(count) for state, count in counts}}
 
     async def existing(self, ids: Collection[str]) -> set[str]:
         """Return which of these ids are documents'."""

@@ -5,6 +5,7 @@ of a dictionary, which are read and replaced together, become one JSON object.
 """
 
 import json
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,18 +16,24 @@ revision = "0006"
 down_revision = "0005"
 
 _BATCH = 500
+
+
+def _columns(*names: str) -> list[sa.ColumnClause[Any]]:
+    return [sa.column(name) for name in names]
+
+
 _KEYS = ("memory_id", "source", "digest", "target")
 _entries = sa.table(
     "memory_entries",
-    *(sa.column(name) for name in (*_KEYS, "text", "translation", "folded_text", "folded_translation")),
+    *_columns(*_KEYS, "text", "translation", "folded_text", "folded_translation"),
 )
 _terms = sa.table(
     "glossary_entries",
-    *(sa.column(name) for name in ("glossary_id", "source", "target", "term", "translation", "dictionary")),
+    *_columns("glossary_id", "source", "target", "term", "translation", "dictionary"),
 )
 _dictionaries = sa.table(
     "glossary_dictionaries",
-    *(sa.column(name) for name in ("glossary_id", "source", "target", "number", "entry_count", "entries")),
+    *_columns("glossary_id", "source", "target", "number", "entry_count", "entries"),
 )
 _OF_DICTIONARY = ("glossary_id", "source", "target")
 
