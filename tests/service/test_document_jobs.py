@@ -582,6 +582,7 @@ async def test_alternatives_differ_from_the_translation_and_from_each_other(serv
 async def test_a_file_beyond_a_workers_limits_is_an_error_and_the_server_goes_on(
     servers: Servers, limits: dict[str, float], reason: str
 ) -> None:
+    limits = {name: scaled(limit) if name == "worker_timeout_s" else limit for name, limit in limits.items()}
     async with servers(**limits) as service:
         large = "".join(f"* Can *I* see [number {number}](a) of the `old` map?\n" for number in range(20_000))
         message = await error_of(service.documents, await create(service.documents, large, "a.md"))

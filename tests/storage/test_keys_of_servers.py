@@ -75,7 +75,8 @@ class Load:
 async def test_requests_256_at_once_are_counted_exactly_on_one_server_and_on_two(tmp_path: Path, url: str) -> None:
     key, other_folder = await create_key(url), tmp_path / "other"
     other_folder.mkdir()
-    flags = ("--pipeline=fake", *flags_of(url))
+    # Servers of one SQLite file keep documents in one folder.
+    flags = ("--pipeline=fake", *flags_of(url, f"--documents-folder={tmp_path / 'documents'}"))
     with ServerProcess(tmp_path, *flags) as first, ServerProcess(other_folder, *flags) as second:
         await asyncio.gather(first.listening(), second.listening())
         loads = Load(key, 2_000), Load(key, 1_000)
