@@ -223,9 +223,10 @@ async def test_a_list_of_more_than_a_hundred_documents_says_so_and_is_shown_in_p
             created, name = now + timedelta(seconds=number), f"{number}.md"
             await store.add(
                 StoredDocument(
-                    f"{number:032X}", "anonymous", "", "native", name, "markdown", "ko", "en", False, "{}", created,
+                    f"{number:032X}", "anonymous", "", "native", name, "markdown", "ko", "en", False, created,
                     now + timedelta(days=1), "done", 10, 10, 1, 1,
                 ),
+                "{}",
                 1000,
             )  # fmt: skip
         await open_page(page, stage)

@@ -359,7 +359,7 @@ async def test_what_documents_will_cost_counts_for_texts_too(servers: Servers) -
         late = await create(of, text, account=mine)
         assert QuotaExceeded.code in await error_of(of, late)
         for one in ended:
-            await of.result(one)
+            (await of.result(one)).file.close()
         assert service.accounts.usage(mine).characters == 10 * len(text)
     assert [one.characters for one in (await UsageLedger(servers.store._database).by_month()).values()] == [
         10 * len(text)

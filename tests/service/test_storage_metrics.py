@@ -98,7 +98,7 @@ async def test_documents_in_flight_and_the_folder_are_gauges(tmp_path: Path, mon
         await service.documents.stop()  # none begins
         store = DocumentStore(database)
         for number, state in enumerate(("queued", "queued", "translating", "done", "error")):
-            await store.add(document(f"d{number}", state=state), 20)
+            await store.add(document(f"d{number}", state=state), "{}", 20)
         samples = await scraped(service)
         assert samples["dragoman_documents_in_flight queued"] == 2
         assert samples["dragoman_documents_in_flight translating"] == 1
