@@ -32,7 +32,7 @@ from dragoman.storage.database import Database
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.glossaries import Glossaries
 from dragoman.storage.keys import Keys
-from dragoman.storage.memories import MemoryStore, NewEntry
+from dragoman.storage.memories import MemoryLimits, MemoryStore, NewEntry
 from dragoman.types import Account
 from tests.bounded_work import MB, Limits, Row, Shape
 from tests.hostile import MULTIPART
@@ -211,6 +211,9 @@ def _smaller(one: Figures, other: Figures) -> Figures:
     )
 
 
+LIMITS = MemoryLimits(200_000, 2**28)
+
+
 async def _fill(database: Database, account: Account) -> dict[str, str]:
     """Memories, glossaries and documents of an account, up to their limits; their ids."""
     memories, glossaries, documents = MemoryStore(database), Glossaries(database), DocumentStore(database)
@@ -218,10 +221,10 @@ async def _fill(database: Database, account: Account) -> dict[str, str]:
     for first in range(0, MEMORY_ENTRIES, 10_000):
         numbers = range(first, min(first + 10_000, MEMORY_ENTRIES))
         entries = [NewEntry("en", "ja", f"number {n}", f"番号 {n}") for n in numbers]
-        await memories.add(account.id, memory.id, entries, 200_000)
+        await memories.add(account.id, memory.id, entries, LIMITS)
     for first in range(0, LONG_ENTRIES, 100):
         entries = [NewEntry("en", "ja", f"{n:05d}" + "a" * 19_990, "a" * 19_995) for n in range(first, first + 100)]
-        await memories.add(account.id, long.id, entries, 200_000)
+        await memories.add(account.id, long.id, entries, LIMITS)
     glossary = await glossaries.create(
         "terms", {("en", "ja"): {f"term {n}": f"用語 {n}" for n in range(GLOSSARY_ENTRIES)}}
     )
@@ -229,10 +232,10 @@ async def _fill(database: Database, account: Account) -> dict[str, str]:
     options = json.dumps({"context": "x" * 20_000})
     for number in range(DOCUMENTS):
         row = StoredDocument(
-            f"{number:032X}", account.id, "", "native", "a.txt", "txt", "ja", "en", False, options, now,
+            f"{number:032X}", account.id, "", "native", "a.txt", "txt", "ja", "en", False, now,
             now + timedelta(days=1), state="done",
         )  # fmt: skip
-        await documents.add(row, DOCUMENTS)
+        await documents.add(row, options, DOCUMENTS)
     return {"memory": memory.id, "long": long.id, "glossary": glossary.id}
 
 
