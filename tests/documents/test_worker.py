@@ -14,7 +14,6 @@ import pytest
 
 from dragoman.documents.content import ReadOptions
 from dragoman.documents.worker import SOURCE, Workers, WorkerTask
-from dragoman.errors import InvalidFile
 from tests.waiting import HANG_S, until
 
 
@@ -104,15 +103,3 @@ async def test_a_task_amid_which_its_process_is_killed_is_given_to_another_one(
     pipe.write(b"Can I see it?")
     await running
     assert "Can I see it?" in given.file("units").read_text()
-
-
-async def test_a_file_amid_which_processes_are_killed_twice_is_blamed(
-    tmp_path: Path, workers: Workers, others: set[psutil.Process]
-) -> None:
-    pipe = Pipe(tmp_path)
-    running = asyncio.create_task(workers.run(task(tmp_path)))
-    for _ in range(2):
-        await kill_the_one_that_reads(pipe, others)
-    with pytest.raises(InvalidFile, match="memory"):
-        await running
-    pipe.close()
