@@ -19,7 +19,7 @@ from dragoman.api.forms import receive_body
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
 from dragoman.documents import tmx
 from dragoman.documents.worker import SOURCE
-from dragoman.service.document_runs import full_disk_reported
+from dragoman.storage.document_files import full_disk_reported
 
 if TYPE_CHECKING:
     from dragoman.service.service import TranslationService

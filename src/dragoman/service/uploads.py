@@ -17,7 +17,7 @@ from threading import Lock
 from time import time
 
 from dragoman.errors import QueueFull
-from dragoman.service.document_runs import full_disk_reported
+from dragoman.storage.document_files import full_disk_reported
 
 MOST_OF_ACCOUNT, MOST = 4, 16
 """Uploads of one server at the same time, which bounds the folder: each has up to `documents.max_bytes`."""

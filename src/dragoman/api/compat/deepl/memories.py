@@ -23,7 +23,7 @@ from dragoman.api.memories import tmx_response
 from dragoman.documents import tmx
 from dragoman.documents.worker import SOURCE
 from dragoman.errors import InvalidRequest, UnknownMemory
-from dragoman.service.document_runs import full_disk_reported
+from dragoman.storage.document_files import full_disk_reported
 
 if TYPE_CHECKING:
     from datetime import datetime
