@@ -29,10 +29,10 @@ class Limits:
 
 
 USUAL = Limits()
-STORING = Limits(cpu_s_a_mb=8.0, read_s=4.0)
-"""Tens of thousands of entries to a megabyte, each a row of the database with an index."""
-SEARCHING = Limits(cpu_s_a_mb=2.0, read_s=2.0)
-"""A search reads all entries of a memory."""
+STORING = Limits(cpu_s_a_mb=2.0)
+"""Twenty thousand entries to a megabyte, each a row of the database with two indexes."""
+SEARCHING = Limits(cpu_s_a_mb=2.0)
+"""A search that finds nothing goes on for a second by the clock."""
 
 
 @dataclass(frozen=True)

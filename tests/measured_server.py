@@ -15,6 +15,7 @@ from __future__ import annotations
 import http.client
 import json
 import multiprocessing
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -167,10 +168,19 @@ class MeasuredServer:
         finally:
             connection.close()
         cpu_s = _cpu_s(process) - before_s
-        if status in (200, 201, 202) and "document" in row.url:
+        if status in (200, 201, 202) and "document" in f"{row.url} {shape.name if shape else ''}":
+            self._delete_documents(content)
             self._settle(process)
         size = max(len(content), MB) if body is None else len(body)
         return Figures(size, status, round(cpu_s, 3), round(self.hold.longest_s, 3), round(self._longest_read_s(), 3))
+
+    def _delete_documents(self, answer: bytes) -> None:
+        """Those that an answer names, with the reading of their files, which has a limit of CPU time of its own."""
+        for id in {*re.findall(rb"[0-9A-F]{32}", answer)} - {self.stored.ids["document"].encode()}:
+            connection = http.client.HTTPConnection(urlsplit(self.process.url).netloc, timeout=TIMEOUT_S)
+            connection.request("DELETE", f"/v1/documents/{id.decode()}", headers={"X-API-Key": self.key})
+            connection.getresponse().read()
+            connection.close()
 
     def _settle(self, process: psutil.Process) -> None:
         """Wait for the file that was sent to be read, which would count as the next request's work."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.api import openapi, schemas
 from dragoman.api.input import NEEDS_KEY, Service, parse_json, parsed
-from dragoman.errors import InvalidGlossary
+from dragoman.errors import BodyTooLarge, InvalidGlossary
+from dragoman.storage.glossaries import MAX_ENTRIES, MAX_TERM_CHARACTERS
 
 if TYPE_CHECKING:
     from dragoman.storage.glossaries import StoredGlossary
@@ -123,35 +124,53 @@ class EntriesAnswer(BaseModel):
 
 # ---- TSV and CSV
 
+_MOST_COLUMNS = 4
+"""Of a table: DeepL's have columns for the languages."""
+_LONG_LINE = MAX_TERM_CHARACTERS * _MOST_COLUMNS
+
 
 def parse_tsv(text: str) -> dict[str, str]:
-    """One `term TAB translation` a line. Raises `InvalidGlossary` that names the line."""
-    lines = enumerate(text.split("\n"), 1)
-    return _joined((number, line.removesuffix("\r").split("\t")) for number, line in lines)
+    """One `term TAB translation` a line. Raises `InvalidGlossary` that names the line, and `BodyTooLarge`."""
+    lines = enumerate(io.StringIO(text, newline="\n"), 1)
+    return _joined(
+        (number, line.rstrip("\r\n").split("\t", _MOST_COLUMNS)) for number, line in lines if not line.isspace()
+    )
 
 
 def parse_csv(text: str) -> dict[str, str]:
     """Two columns, quoted as in RFC 4180; or four as in DeepL's, whose last two are languages and not read. Raises
-    `InvalidGlossary` that names the line."""
-    reader = csv.reader(io.StringIO(text), strict=True)
+    `InvalidGlossary` that names the line, and `BodyTooLarge`."""
+    reader = csv.reader(_csv_lines(text), strict=True)
     try:
         return _joined((reader.line_num, row[:2] if len(row) == 4 else row) for row in reader)
     except csv.Error as fault:
         raise InvalidGlossary(f"line {reader.line_num} is not CSV: {fault}", param="entries") from None
 
 
+def _csv_lines(text: str) -> Iterator[str]:
+    """The lines of a table, none of which has more fields than could be a row: the reader makes a list of each row's fields,
+    which no other thread can interrupt."""
+    for number, line in enumerate(io.StringIO(text), 1):
+        if len(line) > _LONG_LINE and line.count(",") > _LONG_LINE:  # in quotes, a term may have commas
+            raise InvalidGlossary(f"line {number} has {line.count(',') + 1:,} columns instead of 2", param="entries")
+        yield line
+
+
 def _joined(rows: Iterable[tuple[int, list[str]]]) -> dict[str, str]:
     """The entries of numbered rows; rows without text are left out."""
     entries: dict[str, str] = {}
     for number, row in rows:
-        if not any(map(str.strip, row)):
+        if not row or not any(map(str.strip, row)):
             continue
         if len(row) != 2:
-            raise InvalidGlossary(f"line {number} has {len(row)} columns instead of 2", param="entries")
+            many = f"over {_MOST_COLUMNS}" if len(row) > _MOST_COLUMNS else len(row)
+            raise InvalidGlossary(f"line {number} has {many} columns instead of 2", param="entries")
         term, translation = (cell.strip() for cell in row)
         if entries.get(term, translation) != translation:
             raise InvalidGlossary(f"line {number}: {term[:40]!r} has another translation above", param="entries")
         entries[term] = translation
+        if len(entries) > MAX_ENTRIES:
+            raise BodyTooLarge(f"a glossary has at most {MAX_ENTRIES:,} entries", param="entries")
     return entries
 
 

@@ -268,6 +268,8 @@ def _checked_pair(source: str, target: str) -> Pair:
 
 def _checked_entries(entries: Mapping[str, str]) -> dict[str, str]:
     """Return the entries without white space around terms and translations. Raises `InvalidGlossary`, `BodyTooLarge`."""
+    if len(entries) > MAX_ENTRIES:
+        raise BodyTooLarge(f"a glossary has at most {MAX_ENTRIES:,} entries", param="entries")
     checked: dict[str, str] = {}
     for given, translation in entries.items():
         term, translation = given.strip(), translation.strip()
@@ -359,7 +361,7 @@ def _put(connection: Connection, glossary_id: str, pair: Pair, content: _Content
     )
     count, last = connection.execute(others).one()
     if count + content.entry_count > MAX_ENTRIES:
-        raise BodyTooLarge(f"a glossary has at most {MAX_ENTRIES} entries", param="entries")
+        raise BodyTooLarge(f"a glossary has at most {MAX_ENTRIES:,} entries", param="entries")
     key = {"glossary_id": glossary_id, "source": pair[0], "target": pair[1]}
     new = {"entry_count": content.entry_count, "entries": content.entries}
     insert_into = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
