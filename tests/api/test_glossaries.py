@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
 from dragoman.api.glossaries import parse_csv, parse_tsv, write_csv, write_tsv
-from dragoman.errors import InvalidGlossary
+from dragoman.errors import BodyTooLarge, InvalidGlossary
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
+from dragoman.storage.glossaries import MAX_ENTRIES
 from tests.serving import echoing, fake_service, served, service_over
 
 ENTRIES = {"queue": "Warteschlange", "server": "Server"}
@@ -153,6 +154,17 @@ def test_tables_have_two_columns_and_a_term_has_one_translation() -> None:
             parse_tsv(text)
     with pytest.raises(InvalidGlossary, match="line 2"):
         parse_csv('a,b\n"c"d,e')
+
+
+@pytest.mark.parametrize(("parse", "between"), [(parse_tsv, "\t"), (parse_csv, ",")])
+def test_a_table_is_refused_where_it_exceeds_what_a_glossary_has(
+    parse: Callable[[str], dict[str, str]], between: str
+) -> None:
+    with pytest.raises(BodyTooLarge):
+        parse("".join(f"{number}{between}a\n" for number in range(MAX_ENTRIES + 1)))
+    with pytest.raises(InvalidGlossary):
+        parse(f"a{between}b\n{'a' + between * 1_000_000}b\n")
+    assert len(parse("".join(f"{number}{between}a\n" for number in range(MAX_ENTRIES)))) == MAX_ENTRIES
 
 
 @pytest.mark.parametrize(

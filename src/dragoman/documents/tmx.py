@@ -123,6 +123,7 @@ class _Numbers:
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
+        self._last = 0
         self._ordinals: Counter[str] = Counter()
         self._is_text = True
 
@@ -138,7 +139,7 @@ class _Numbers:
         keys.append(f"{kind} {self._ordinals[kind]}")
         number = next((self._known[key] for key in keys if key in self._known), 0)
         if not number and self._is_text:
-            number = 1 + max(self._known.values(), default=0)
+            number = self._last = self._last + 1
             self._known.update(dict.fromkeys(keys, number))
         return number
 
