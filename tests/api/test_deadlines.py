@@ -34,7 +34,7 @@ def expired(answer: httpx.Response) -> bool:
 
 def idle(service: TranslationService, pipeline: Pipeline) -> bool:
     engine = pipeline.stats()
-    submitted = service.translator._dispatcher.submitted  # pyright: ignore[reportPrivateUsage]
+    submitted = service.calls.translator._dispatcher.submitted  # pyright: ignore[reportPrivateUsage]
     return (engine.running, engine.waiting, service.admission.calls, submitted["interactive"]) == (0, 0, 0, 0)
 
 

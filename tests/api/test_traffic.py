@@ -52,7 +52,7 @@ async def test_a_refused_text_and_one_that_its_client_gave_up_are_recorded_with_
         assert (await client.post("/v1/translate", json={**body, "text": "three"})).status_code == 429
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
-        await until(lambda: service.calls.in_flight == 0, "no call in flight")
+        await until(lambda: service.calls.registry.in_flight == 0, "no call in flight")
         entries = await recorded(service, tmp_path)
     assert [entry.outcome for entry in entries] == ["queue_full", "cancelled"]
     assert entries[0].in_flight == 2

@@ -343,7 +343,7 @@ async def test_what_documents_will_cost_counts_for_texts_too(servers: Servers) -
 
         async def translated(characters: int) -> bool:
             try:
-                await service.translate(TranslationRequest(("x" * characters,), "ja", "en", account=mine))
+                await service.calls.translate(TranslationRequest(("x" * characters,), "ja", "en", account=mine))
             except QuotaExceeded:
                 return False
             return True
@@ -373,7 +373,7 @@ async def test_texts_and_documents_that_come_together_keep_a_quota_exactly(serve
 
         async def text_of(_: int) -> int:
             try:
-                await service.translate(TranslationRequest((text,), "ja", "en", account=mine))
+                await service.calls.translate(TranslationRequest((text,), "ja", "en", account=mine))
             except QuotaExceeded:
                 return 0
             return 1
@@ -745,7 +745,7 @@ async def test_terms_are_beside_the_file_and_compiled_once(servers: Servers) -> 
             document = await done(of, await create(of, "Can I see term 7 now?\n", options=replace(JA, glossary=terms)))
             assert "語7" in await text_of(of, document)
         assert len(await servers.store.options(document.id) or "") < 1_000
-        assert len(service.translator.planner._glossaries) == 1
+        assert len(service.calls.translator.planner._glossaries) == 1
 
 
 async def test_a_queued_row_of_an_older_version_runs_with_the_terms_in_it(servers: Servers) -> None:

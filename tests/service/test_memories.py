@@ -84,7 +84,7 @@ async def translated(service: TranslationService, *texts: str, **options: Any) -
     given: list[str] = service.pipeline.given  # type: ignore[attr-defined]
     given.clear()
     request = TranslationRequest(texts, options.pop("target", "ja"), options.pop("source", "en"), **options)
-    return await service.translate(request), [*given]
+    return await service.calls.translate(request), [*given]
 
 
 async def test_an_equal_text_is_answered_with_the_person_s_translation(service: TranslationService) -> None:
@@ -182,7 +182,7 @@ async def test_a_stream_has_it_too(service: TranslationService) -> None:
     await remember(service, [("Good morning.", "おはよう。")])
     request = TranslationRequest(("Good morning.", "- Good morning.\n- See you."), "ja", "en")
     deltas: dict[int, str] = {0: "", 1: ""}
-    async with aclosing(service.events(request, streamed=True)) as events:
+    async with aclosing(service.calls.events(request, streamed=True)) as events:
         async for event in events:
             if isinstance(event, TextDone):
                 assert event.translation.text == deltas[event.index]

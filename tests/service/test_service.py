@@ -63,10 +63,10 @@ async def test_prompts_that_cannot_be_loaded_end_the_start_of_the_engine(tmp_pat
 async def test_closing_a_stream_frees_its_sequences_before_it_returns() -> None:
     service = slow_service()
     await service.start()
-    events = service.events(TranslationRequest(("Good morning.", "Good night."), "ja", "en"), streamed=True)
+    events = service.calls.events(TranslationRequest(("Good morning.", "Good night."), "ja", "en"), streamed=True)
     assert [type(await anext(events)) for _ in range(2)] == [Planned, TextDelta]
     assert service.pipeline.stats().running == 2
     await events.aclose()
     assert service.pipeline.stats().running == 0
-    assert (service.admission.calls, service.calls.in_flight) == (0, 0)
+    assert (service.admission.calls, service.calls.registry.in_flight) == (0, 0)
     await service.stop()

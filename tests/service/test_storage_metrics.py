@@ -128,7 +128,7 @@ async def test_keys_near_a_limit_are_counted_and_not_named(tmp_path: Path) -> No
         assert found == {"valid": 6, "near_quota": 2, "near_expiry": 1}
         account = service.accounts.account(ids["far"])
         assert account is not None
-        await service.translate(TranslationRequest(("x",), "ja", "en", account=account))
+        await service.calls.translate(TranslationRequest(("x",), "ja", "en", account=account))
         assert (await scraped(service))["dragoman_keys near_quota"] == 3
         assert not any(id in name for id in ids.values() for name in samples)
 

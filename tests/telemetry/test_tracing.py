@@ -157,7 +157,7 @@ async def test_a_client_that_hangs_up_leaves_a_whole_trace(stream: bool) -> None
         call = asyncio.create_task(post(client, text=["a b", "c d"], stream=stream))
         await until(lambda: service.pipeline.stats().running == 2, "two running sequences")
         call.cancel()
-        await until(lambda: service.calls.in_flight == 0, "no call in flight")
+        await until(lambda: service.calls.registry.in_flight == 0, "no call in flight")
     spans = traced.spans()
     [request] = named(spans, "POST /v1/translate")
     assert attributes(request)["dragoman.outcome"] == "cancelled"

@@ -49,7 +49,7 @@ class JsonResponse(Response):
 
 async def json_items(service: TranslationService, items: Iterable[object]) -> list[orjson.Fragment]:
     """The items for a list within JSON, each serialised on its own: other calls run in between."""
-    pace, fragments = service.pace(), list[orjson.Fragment]()
+    pace, fragments = service.calls.pace(), list[orjson.Fragment]()
     for item in items:
         fragments.append(orjson.Fragment(json_bytes(item)))
         await pace.pause()

@@ -406,7 +406,7 @@ async def check_texts(
 
     Raises `EmptyText` (unless empty ones are allowed), `TooManyTexts` and `BodyTooLarge`.
     """
-    limits, pace = service.settings.server, service.pace()
+    limits, pace = service.settings.server, service.calls.pace()
     texts = (given,) if isinstance(given, str) else tuple(given)
     if not texts:
         raise EmptyText(f"{name} is an empty list", param=name)

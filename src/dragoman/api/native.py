@@ -133,9 +133,9 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         for name in ("alternatives", "confidence_inputs"):
             if getattr(body, name):
                 raise InvalidRequest(f"{name} are not reported in a stream", param=name)
-        return EventStream(service.events(request, streamed=True), _Events(), len(request.texts))
+        return EventStream(service.calls.events(request, streamed=True), _Events(), len(request.texts))
     async with while_connected(http.receive):
-        translations = await service.translate(request)
+        translations = await service.calls.translate(request)
     items = map(translation_out, translations)
     if body.confidence_inputs:
         items = (translation_out(one) | {"confidence_inputs": service.confidence_inputs(one)} for one in translations)

@@ -60,7 +60,7 @@ async def _with_own_engine(settings: Settings, request: TranslationRequest) -> t
     service = TranslationService.from_settings(unrecorded(settings))
     try:
         await service.start()
-        translation = (await service.translate(request))[0]
+        translation = (await service.calls.translate(request))[0]
     finally:
         await service.stop()
     return translation.text, [warning.message for warning in translation.warnings]

@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from dragoman.documents.content import MOST_LEFT, ReadOptions
 from dragoman.documents.worker import SOURCE, Workers, WorkerTask
@@ -34,20 +34,21 @@ from dragoman.errors import (
     UnknownDocument,
     UnsupportedLanguage,
 )
+from dragoman.service.calls import Calls
 from dragoman.service.document_places import DocumentPlaces
 from dragoman.service.document_terms import TERMS, DocumentTerms, read_terms
+from dragoman.service.memories import Memories
 from dragoman.settings import DocumentSettings
 from dragoman.storage.database import utc_now
 from dragoman.storage.document_files import disk_error, full_disk_reported, make_private
 from dragoman.storage.documents import DocumentStore, StoredDocument
+from dragoman.storage.glossaries import Glossaries
 from dragoman.storage.segments import Result, SourceUnit, StoredSegment, Units
+from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.requests import OK, DocumentRecord
 from dragoman.text import checks, marks
 from dragoman.threads import RUNS
 from dragoman.types import Account, ApiName, Formality, TextDone, Translation, TranslationRequest
-
-if TYPE_CHECKING:
-    from dragoman.service.service import TranslationService
 
 log = logging.getLogger("dragoman.documents")
 
@@ -137,14 +138,20 @@ class DocumentRuns:
 
     def __init__(
         self,
-        service: TranslationService,
+        calls: Calls,
+        glossaries: Glossaries,
+        memories: Memories,
+        metrics: Metrics,
         store: DocumentStore,
         places: DocumentPlaces,
         workers: Workers,
         settings: DocumentSettings,
         owner: str,
     ) -> None:
-        self._service = service
+        self._calls = calls
+        self._glossaries = glossaries
+        self._memories = memories
+        self._metrics = metrics
         self._store = store
         self._places = places
         self._workers = workers
@@ -207,9 +214,7 @@ class DocumentRuns:
         if ended["state"] in ("done", "error"):
             outcome = str(ended.get("error_code", OK))
             elapsed_s = (utc_now() - document.created_at).total_seconds()
-            self._service.metrics.document_ended(
-                DocumentRecord(document.format, outcome, progress.characters, elapsed_s)
-            )
+            self._metrics.document_ended(DocumentRecord(document.format, outcome, progress.characters, elapsed_s))
 
     async def _work(self, task: WorkerTask) -> None:
         """Have a worker do a task. Raises what `Workers.run` raises."""
@@ -217,7 +222,7 @@ class DocumentRuns:
         try:
             await self._workers.run(task)
         finally:
-            self._service.metrics.document_worked_on(task.op, monotonic() - began_s)
+            self._metrics.document_worked_on(task.op, monotonic() - began_s)
 
     async def _beat(self, document: StoredDocument, progress: _Progress) -> None:
         """Report that this server works on a document, and how far it is; return when it is no longer this server's."""
@@ -233,7 +238,7 @@ class DocumentRuns:
         """Read, translate and write a document; return the columns of its row that say how it ended."""
         if document.attempts > MAX_ATTEMPTS:
             raise EngineFailed(f"the server failed {MAX_ATTEMPTS} times on this document")
-        account = self._service.accounts.account(document.account_id)
+        account = self._calls.accounts.account(document.account_id)
         if account is None:
             raise Forbidden("the key of this document is not valid any more")
         files = self._places.of(document)
@@ -302,7 +307,7 @@ class DocumentRuns:
             raise InvalidFile(f"the document has {characters:,} characters to translate; this server accepts {most:,}")
         source = document.source
         if source is None:
-            detector = self._service.translator.planner.detector
+            detector = self._calls.translator.planner.detector
             detection, served = detector.detect(sample), detector.served
             source = detection.language
             if source is not None and not detection.is_served:
@@ -314,7 +319,7 @@ class DocumentRuns:
         found: dict[str, Any] = {"source": source, "characters": characters, "segments": len(units.sources)}
         await self._store.update(document.id, self._owner, **found)
         if not document.charged:
-            await self._service.accounts.check_document(account, characters)
+            await self._calls.accounts.check_document(account, characters)
         return replace(document, **found)
 
     async def _translate_units(
@@ -334,8 +339,8 @@ class DocumentRuns:
             request = replace(request, contexts=contexts, follows=follows, is_document=True)
             try:
                 async with (
-                    self._service.calls.call(request, streamed=False) as call,
-                    aclosing(self._service.translator.events(request)) as events,
+                    self._calls.registry.call(request, streamed=False) as call,
+                    aclosing(self._calls.translator.events(request)) as events,
                 ):
                     async for event in events:
                         if isinstance(event, TextDone):
@@ -365,7 +370,7 @@ class DocumentRuns:
         entries, key = await self._glossary(document, options)
         memories: tuple[str, ...] | None = None if options.memory else ()
         if isinstance(options.memory, str):
-            memories = ((await self._service.memories.store.get(account.id, options.memory)).id,)
+            memories = ((await self._memories.store.get(account.id, options.memory)).id,)
         return TranslationRequest(
             tuple(texts),
             document.target,
@@ -403,7 +408,7 @@ class DocumentRuns:
         if not options.glossary:
             return {}, None
         source = document.source or document.target
-        stored = await self._service.glossaries.dictionary(options.glossary, source, document.target)
+        stored = await self._glossaries.dictionary(options.glossary, source, document.target)
         return stored.entries, stored.key
 
     async def write(self, document: StoredDocument, result: str) -> tuple[BinaryIO, list[str]]:

@@ -20,7 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from dragoman.documents import formats
 from dragoman.documents.worker import SOURCE, Workers
@@ -36,21 +36,21 @@ from dragoman.errors import (
     UnsupportedFile,
 )
 from dragoman.service.alternatives import canonical_form
+from dragoman.service.calls import Calls
 from dragoman.service.document_places import DocumentPlaces
 from dragoman.service.document_runs import EQUAL_LANGUAGES, PAGE, DocumentOptions, DocumentRuns, report_of
 from dragoman.service.document_terms import TERMS, Dictionary, DocumentTerms, of_entries, write_terms
-from dragoman.service.memories import EDITS
-from dragoman.settings import DocumentSettings
+from dragoman.service.memories import EDITS, Memories
+from dragoman.settings import Settings
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.document_files import RESULT, full_disk_reported, make_private
 from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, DocumentStore, StoredDocument
+from dragoman.storage.glossaries import Glossaries
 from dragoman.storage.segments import Page, StoredSegment
+from dragoman.telemetry.metrics import Metrics
 from dragoman.text import marks
 from dragoman.threads import RUNS, SEGMENTS, UPLOADS
 from dragoman.types import Account, ApiName, Translation, TranslationRequest
-
-if TYPE_CHECKING:
-    from dragoman.service.service import TranslationService
 
 log = logging.getLogger("dragoman.documents")
 
@@ -99,14 +99,30 @@ class Documents:
     Methods raise `StorageUnavailable`; those of a document `UnknownDocument` if it was deleted meanwhile.
     """
 
-    def __init__(self, service: TranslationService, database: Database, settings: DocumentSettings) -> None:
-        self._service = service
+    def __init__(
+        self,
+        calls: Calls,
+        glossaries: Glossaries,
+        memories: Memories,
+        metrics: Metrics,
+        database: Database,
+        settings: Settings,
+        replica: str,
+    ) -> None:
+        self._calls = calls
+        self._glossaries = glossaries
+        self._memories = memories
         self._store = DocumentStore(database)
-        self._settings = settings
-        self.owner = f"{service.replica or 'server'}-{token_hex(8)}"
-        self._workers = Workers(settings.worker_memory_bytes, settings.worker_timeout_s, min(os.cpu_count() or 1, 4))
-        self.places = DocumentPlaces(self._store, database, settings, self.owner)
-        self._runs = DocumentRuns(service, self._store, self.places, self._workers, settings, self.owner)
+        self._settings = settings.documents
+        self._remembers_edits = settings.memory.edits
+        self.owner = f"{replica or 'server'}-{token_hex(8)}"
+        self._workers = Workers(
+            self._settings.worker_memory_bytes, self._settings.worker_timeout_s, min(os.cpu_count() or 1, 4)
+        )
+        self.places = DocumentPlaces(self._store, database, self._settings, self.owner)
+        self._runs = DocumentRuns(
+            calls, glossaries, memories, metrics, self._store, self.places, self._workers, self._settings, self.owner
+        )
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
@@ -202,7 +218,7 @@ class Documents:
     @contextmanager
     def upload(self) -> Generator[Path]:
         """A path in the folder for a file that arrives; what is there after the context is deleted. Raises `QueueFull`."""
-        self._service.admission.check_open()
+        self._calls.admission.check_open()
         self._check_space()
         with full_disk_reported():
             make_private(self.places.uploads)
@@ -244,10 +260,10 @@ class Documents:
         options = self._checked(options, file_format)
         if options.source == options.target and api != "deepl":  # whose clients expect that of the job
             raise InvalidRequest(EQUAL_LANGUAGES, param="target")
-        self._service.accounts.check(TranslationRequest(("?",), options.target, options.source, account=account))
+        self._calls.accounts.check(TranslationRequest(("?",), options.target, options.source, account=account))
         terms = await self._terms(options)
         if isinstance(options.memory, str):
-            await self._service.memories.store.get(account.id, options.memory)
+            await self._memories.store.get(account.id, options.memory)
         now = utc_now()
         document = StoredDocument(
             id=token_hex(16).upper(),
@@ -293,12 +309,12 @@ class Documents:
             return await UPLOADS.run(of_entries, options.glossary) if options.glossary else None
         if not options.glossary:
             return None
-        glossary = await self._service.glossaries.get(options.glossary)
-        of_model = self._service.model.profile.languages
+        glossary = await self._glossaries.get(options.glossary)
+        of_model = self._calls.translator.planner.prompts.profile.languages
         sources = [options.source] if options.source else [tag for tag in of_model if tag != options.target]
         found: dict[tuple[object, ...], Dictionary] = {}
         for source in sources:
-            stored = await self._service.glossaries.dictionary(glossary.id, source, options.target)
+            stored = await self._glossaries.dictionary(glossary.id, source, options.target)
             if stored.entries:
                 before = found.get(stored.key, Dictionary((), stored.key, stored.entries))
                 found[stored.key] = replace(before, sources=(*before.sources, source))
@@ -316,7 +332,7 @@ class Documents:
 
     def _checked(self, options: DocumentOptions, file_format: formats.Format) -> DocumentOptions:
         """Options with the served tags of their languages, and the name of the output's format."""
-        planner = self._service.translator.planner
+        planner = self._calls.translator.planner
         target = planner.served_tag(options.target, "target")
         source = planner.served_tag(options.source, "source") if options.source else None
         outputs = file_format.outputs or (file_format.name,)
@@ -457,7 +473,7 @@ class Documents:
         """Charge the account at the first delivery. What DeepL's clients have downloaded stays for some minutes."""
         if document.charged:
             return
-        if await self._service.accounts.charge_document(self._store, document) and document.api == "deepl":
+        if await self._calls.accounts.charge_document(self._store, document) and document.api == "deepl":
             await self._store.update(document.id, expires_at=utc_now() + timedelta(seconds=DOWNLOADED_S))
 
     async def edit(
@@ -486,8 +502,8 @@ class Documents:
             changed, doubtful = await self.places.of(document).edit(document.id, n, translation, all_equal=all_equal)
         if not await self._store.add_edit(document.id, doubtful):
             raise UnknownDocument("the document was deleted")
-        if document.source is not None and self._service.settings.memory.edits:
-            await self._service.memories.remember(
+        if document.source is not None and self._remembers_edits:
+            await self._memories.remember(
                 document.account_id, EDITS, document.source, document.target, segment.source, translation
             )
         return changed
@@ -501,7 +517,7 @@ class Documents:
         segment = await self._segment(document, n)
         request = await self._runs.request(document, (segment.source,), account)
         call = replace(request, alternatives=count, memories=(), priority=account.priority)  # the model's own
-        [first] = await self._service.translate(call)
+        [first] = await self._calls.translate(call)
         own = canonical_form(segment.translation or "")
         return [one for one in (first, *first.alternatives) if canonical_form(one.text) != own][:count]
 

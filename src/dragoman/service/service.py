@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -33,19 +32,18 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
 from dragoman.service.accounts import Accounts, keys_required
 from dragoman.service.admission import Admission, default_limit
-from dragoman.service.alternatives import Alternatives
 from dragoman.service.cache import SegmentCache
+from dragoman.service.calls import Calls
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
-from dragoman.telemetry import requests
 from dragoman.telemetry.metrics import Metrics, RateWindow, StorageCollector, StorageGauges
 from dragoman.telemetry.requests import CallRegistry
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.text import confidence, detect
-from dragoman.types import Detection, Event, Planned, TextDone, Translation, TranslationRequest
+from dragoman.types import Translation, TranslationRequest
 from dragoman.wire import RecorderStats, StartupPhase, Stats
 
 if TYPE_CHECKING:
@@ -89,17 +87,16 @@ class TranslationService:
         self._glossaries = stack.glossaries(database) if database else None
         self._memories = stack.memories(database, settings) if database else None
         self._memory_jobs = stack.memory_jobs(self._memories, settings) if self._memories else None
-        self._documents = stack.documents(self, database) if database and settings.documents.folder else None
         auth = settings.auth
         self.accounts = Accounts(
             stack.account_store(database) if database and auth.mode != "none" else None,
             required=keys_required(auth, settings.server),
             refresh_s=auth.refresh_s,
         )
-        self.turns = LoopTurns()
-        self.calls = CallRegistry(
+        turns = LoopTurns()
+        registry = CallRegistry(
             languages.tagger(tuple(model.profile.languages)),
-            self.pace,
+            lambda: TimeSlices(turns),
             text_observers=[one.text_ended for one in (self.rates, self.metrics, recorder) if one is not None],
             call_observers=[self.metrics.call_ended],
             keep_text=recorder is not None and settings.traffic.record_text,
@@ -108,9 +105,13 @@ class TranslationService:
             settings.admission.max_in_flight_characters or default_limit(spec.slots),
             self.rates.characters_per_s,
         )
+        self.calls = Calls(self.accounts, self.admission, registry, turns)
         self.cache = cache or SegmentCache(settings.cache.max_bytes)
+        self._documents = None
+        if database and self._glossaries and self._memories and settings.documents.folder:
+            collections = self._glossaries, self._memories
+            self._documents = stack.documents(self.calls, *collections, self.metrics, database, settings, replica)
         self._prompts = prompts
-        self._translator: Translator | None = None
         self._started_s = monotonic()
         self._ready = False
         stack.watch(self.metrics, spec, self.stats, lambda: self._ready)
@@ -202,14 +203,14 @@ class TranslationService:
         # A few sequences wait in the engine, so that a slot that becomes free is taken at its next step.
         share = self.settings.admission.interactive_share
         dispatcher = Dispatcher(slots, queued=max(slots // 8, 1), interactive_share=share)
-        self._translator = Translator(
-            self.pipeline, planner, dispatcher, self.turns, self.cache, self.model.confidence, self._memories
+        translator = self.calls.translator = Translator(
+            self.pipeline, planner, dispatcher, self.calls.turns, self.cache, self.model.confidence, self._memories
         )
         served = self.model.profile.languages
         directions = ((a, b) for a in ("en", *served) for b in served if a != b and self.model.profile.serves(a, b))
         source, target = next(directions)
         warm_up = TranslationRequest(("Good morning.",), target, source, request_id="warm-up")
-        async for _ in self._translator.events(warm_up):
+        async for _ in translator.events(warm_up):
             pass
         self.cache.clear()  # the first call of this text is measured like any other
 
@@ -266,12 +267,6 @@ class TranslationService:
     # ---- work
 
     @property
-    def translator(self) -> Translator:
-        if self._translator is None:
-            raise Starting("the engine is starting; see /readyz")
-        return self._translator
-
-    @property
     def glossaries(self) -> Glossaries:
         """Return the stored glossaries. Raises `UnknownGlossary` if the server has no database."""
         if self._glossaries is None:
@@ -314,57 +309,9 @@ class TranslationService:
             raise Forbidden("documents are not translated by this server: its storage.url or documents.folder is empty")
         return self._documents
 
-    def detect(self, text: str) -> Detection:
-        """Detect the language of a text, which may be one that the model does not serve. Raises `Starting`."""
-        return self.translator.planner.detector.detect(text)
-
     def confidence_inputs(self, translation: Translation) -> list[dict[str, float]]:
         """Return the inputs of a translation's confidence for each segment; none if the engine reports no log-probabilities."""
         return [confidence.inputs(one) for one in translation.features]
-
-    def pace(self) -> TimeSlices:
-        """Return time slices of the event loop for the work that an API does for a call."""
-        return TimeSlices(self.turns)
-
-    async def translate(self, request: TranslationRequest) -> list[Translation]:
-        """Translate all texts of a call. Raises the one error that the call ends with."""
-        translations: dict[int, Translation] = {}
-        async with aclosing(self.events(request)) as events:
-            async for event in events:
-                if isinstance(event, TextDone):
-                    translations[event.index] = event.translation
-        return [translations[index] for index in range(len(request.texts))]
-
-    async def events(self, request: TranslationRequest, *, streamed: bool = False) -> AsyncGenerator[Event]:
-        """Yield the call's events as they come (`Translator.events`). Closing the iterator aborts its sequences.
-
-        A text with alternatives is done when these are; such a call is not `streamed`.
-
-        Raises the one error that the call ends with; a refusal before the first event.
-        """
-        alternatives = Alternatives(request) if request.alternatives else None
-        work = alternatives.request if alternatives is not None else request
-        async with self.calls.call(work, streamed=streamed) as call:
-            async with AsyncExitStack() as stack:
-                charge = await stack.enter_async_context(self.accounts.charging(request))
-                with requests.span("admission"):
-                    permit = stack.enter_context(self.admission.permit(sum(map(len, work.texts)), work.priority))
-                async with aclosing(self.translator.events(work, streamed=streamed)) as events:
-                    async for event in events:
-                        if isinstance(event, TextDone):
-                            permit.release(len(work.texts[event.index]))
-                            call.done(event.index, event.translation)
-                            if event.translation.finish_reason == "unchanged" and event.translation.is_free:
-                                charge.free(event.index)
-                            if alternatives is not None and (event := alternatives.take(event)) is None:
-                                continue
-                        if streamed and not isinstance(event, Planned):
-                            charge.begun(event.index)
-                        yield event
-                trace = requests.current.get()
-                if not streamed and not (trace is not None and trace.is_abandoned):
-                    charge.all()
-                    charge.characters += alternatives.characters if alternatives is not None else 0
 
     # ---- what it reports
 
@@ -415,7 +362,7 @@ class TranslationService:
             cpu_instruction_sets=list(spec.cpu_instruction_sets),
             uptime_s=monotonic() - self._started_s,
             in_flight=admission.calls,
-            in_flight_texts=self.calls.in_flight,
+            in_flight_texts=self.calls.registry.in_flight,
             in_flight_characters=admission.characters,
             max_in_flight_characters=admission.limit,
             refused=admission.refused,

@@ -39,10 +39,10 @@ from dragoman.wire import Stats
 
 if TYPE_CHECKING:
     from dragoman.service.accounts import AccountStore
+    from dragoman.service.calls import Calls
     from dragoman.service.documents import Documents
     from dragoman.service.memories import Memories
     from dragoman.service.memory_jobs import MemoryJobs
-    from dragoman.service.service import TranslationService
     from dragoman.storage.database import Database
     from dragoman.storage.glossaries import Glossaries
 
@@ -207,11 +207,19 @@ def memory_jobs(memories: Memories, settings: Settings) -> MemoryJobs:
     return MemoryJobs(memories, settings.documents.max_jobs_per_key)
 
 
-def documents(service: TranslationService, database: Database) -> Documents:
-    """Return the documents that a service translates."""
+def documents(
+    calls: Calls,
+    glossaries: Glossaries,
+    memories: Memories,
+    metrics: Metrics,
+    database: Database,
+    settings: Settings,
+    replica: str,
+) -> Documents:
+    """Return the documents that a server translates by its calls."""
     from dragoman.service.documents import Documents
 
-    return Documents(service, database, service.settings.documents)
+    return Documents(calls, glossaries, memories, metrics, database, settings, replica)
 
 
 def account_store(database: Database) -> AccountStore:

@@ -14,13 +14,10 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from dragoman.errors import DragomanError
-from dragoman.types import ANONYMOUS, Translation, TranslationRequest, Usage
-
-if TYPE_CHECKING:
-    from dragoman.telemetry.tracing import RequestSpans, SequenceSpan
+from dragoman.types import ANONYMOUS, Completion, EngineSequence, Translation, TranslationRequest, Usage
 
 log = logging.getLogger("dragoman.service")
 
@@ -92,6 +89,20 @@ class DocumentRecord:
 
 
 # ---- HTTP requests
+
+
+class SequenceSpan(Protocol):
+    """The span of a sequence, which is told how that goes on."""
+
+    def submit(self, sequence: EngineSequence) -> None: ...
+    def complete(self, completion: Completion) -> None: ...
+
+
+class RequestSpans(Protocol):
+    """The spans of a traced request (`telemetry.tracing`). What is raised within one is its error."""
+
+    def stage(self, name: str) -> AbstractContextManager[None]: ...
+    def sequence(self) -> AbstractContextManager[SequenceSpan | None]: ...
 
 
 @dataclass(slots=True)

@@ -49,7 +49,7 @@ _PROPAGATED = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
 Attributes = dict[str, "AttributeValue"]
 
 
-class RequestSpans:
+class RecordedSpans:
     """The spans of one traced request."""
 
     def __init__(self, tracer: Tracer, root: Span, model: str) -> None:
@@ -81,13 +81,13 @@ class RequestSpans:
             started.end()
 
     @contextmanager
-    def sequence(self) -> Generator[SequenceSpan | None]:
+    def sequence(self) -> Generator[RecordedSequence | None]:
         """Within: a sequence of the request, with a span. Beyond `MAX_SEQUENCES` they are only counted."""
         self.sequences += 1
         if self.sequences > MAX_SEQUENCES:
             yield None
             return
-        span = SequenceSpan(self)
+        span = RecordedSequence(self)
         try:
             yield span
         except BaseException as error:
@@ -95,10 +95,10 @@ class RequestSpans:
             raise
 
 
-class SequenceSpan:
+class RecordedSequence:
     """The span of one sequence, from before its prompt is encoded to its end."""
 
-    def __init__(self, spans: RequestSpans) -> None:
+    def __init__(self, spans: RecordedSpans) -> None:
         self._spans = spans
         self._span = spans.start("sequence", attributes={"gen_ai.operation.name": "text_completion"})
         self._began_unix_ns = time_ns()
@@ -213,11 +213,11 @@ class Tracing:
         root = self._tracer.start_span(request.method, context, SpanKind.SERVER, start_time=request.began_unix_ns)
         if root.is_recording():
             request.trace_id = format_trace_id(root.get_span_context().trace_id)
-            request.spans = RequestSpans(self._tracer, root, self._model)
+            request.spans = RecordedSpans(self._tracer, root, self._model)
 
     def end(self, request: RequestTrace) -> None:
         """The request has ended: so does its span."""
-        if request.spans is None:
+        if not isinstance(request.spans, RecordedSpans):
             return
         root, outcome = request.spans.root, request.outcome
         if request.route:
@@ -238,7 +238,7 @@ class Tracing:
             log.warning("traces were not sent: %s did not accept them in %.0f s", self._settings.endpoint, FLUSH_S)
         self._tracer = self._provider = None
 
-    def _attributes(self, request: RequestTrace, spans: RequestSpans, outcome: str) -> Attributes:
+    def _attributes(self, request: RequestTrace, spans: RecordedSpans, outcome: str) -> Attributes:
         attributes: Attributes = {
             "http.request.method": request.method,
             "http.response.status_code": request.status,

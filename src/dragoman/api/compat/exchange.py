@@ -153,7 +153,7 @@ class Call:
         request = TranslationRequest(texts, target, source, format=format, alternatives=alternatives)
         request = call_of(self.http, self.account, api, request, consecutive=self.fields.flag("consecutive"))
         heartbeat = self.service.settings.server.heartbeat == "all"
-        return HeartbeatResponse(self.service.events(request), body, grace_s=RETRY_GRACE_S, heartbeat=heartbeat)
+        return HeartbeatResponse(self.service.calls.events(request), body, grace_s=RETRY_GRACE_S, heartbeat=heartbeat)
 
     async def texts(self, name: str, alternatives: int = 0) -> tuple[str, ...]:
         """The texts of a field, within the server's limits. Raises what `check_texts` raises."""
@@ -162,9 +162,9 @@ class Call:
 
     async def detect(self, texts: tuple[str, ...]) -> list[Detection]:
         """The texts' languages; other calls run in between."""
-        pace, found = self.service.pace(), list[Detection]()
+        pace, found = self.service.calls.pace(), list[Detection]()
         for text in texts:
-            found.append(self.service.detect(text))
+            found.append(self.service.calls.detect(text))
             await pace.pause()
         return found
 

@@ -220,10 +220,10 @@ async def _answer(
     http: Request, service: TranslationService, asked: Asked, writer: _Writer, *, streamed: bool
 ) -> Response:
     if streamed:
-        events = service.events(asked.request, streamed=True)
+        events = service.calls.events(asked.request, streamed=True)
         return EventStream(events, writer, len(asked.request.texts), asked.headers)
     async with while_connected(http.receive):
-        translations = await service.translate(asked.request)
+        translations = await service.calls.translate(asked.request)
     return JsonResponse(writer.whole(translations), headers=asked.headers)
 
 

@@ -242,7 +242,7 @@ class Asked:
 
 def _why_refused(service: TranslationService, account: Account, form: AnswerForm) -> str:
     """Why messages that no template explains are not given to the model; empty: they are."""
-    encoder = service.translator.planner.prompts
+    encoder = service.calls.translator.planner.prompts
     if not encoder.profile.follows_instructions:
         return f"the profile {encoder.profile.name!r} is that of a model that translates, and does nothing else"
     if not encoder.takes_chats:

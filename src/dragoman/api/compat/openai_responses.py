@@ -122,10 +122,10 @@ async def respond(body: ResponseBody, http: Request, service: Service, account: 
     asked = await Asked.of(http, service, account, body.model, messages, form, max_tokens=body.max_output_tokens)
     answer = _Answer(asked, service.model.name)
     if body.stream:
-        events = service.events(asked.request, streamed=True)
+        events = service.calls.events(asked.request, streamed=True)
         return EventStream(events, _Events(answer), len(asked.request.texts), asked.headers)
     async with while_connected(http.receive):
-        translations = await service.translate(asked.request)
+        translations = await service.calls.translate(asked.request)
     return JsonResponse(answer.whole(asked.task.write(translations), translations), headers=asked.headers)
 
 

@@ -193,7 +193,7 @@ async def _translate(call: Call, arguments: Mapping[str, Any]) -> Answer:
     _check_size(request.texts)
     call.progress.total = len(request.texts)
     found: dict[int, Translation] = {}
-    async with aclosing(call.service.events(request)) as events:
+    async with aclosing(call.service.calls.events(request)) as events:
         async for event in events:
             if isinstance(event, TextDone):
                 found[event.index] = event.translation
@@ -247,9 +247,9 @@ class DetectAnswer(BaseModel):
 async def _detect(call: Call, arguments: Mapping[str, Any]) -> Answer:
     texts = await check_texts(call.service, _parsed(DetectArguments, arguments).text, allow_empty=True)
     _check_size(texts)
-    pace, detections = call.service.pace(), list[DetectionOut]()
+    pace, detections = call.service.calls.pace(), list[DetectionOut]()
     for text in texts:
-        one = call.service.detect(text)
+        one = call.service.calls.detect(text)
         name = languages.name(one.language) if one.language else None
         served, confidence = one.is_served and one.language is not None, round(one.confidence, 4)
         detections.append(DetectionOut(language=one.language, name=name, confidence=confidence, served=served))

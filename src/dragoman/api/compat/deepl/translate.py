@@ -65,7 +65,7 @@ async def translate(call: DeepLCall) -> Response:
 
     headers = {"X-Trace-ID": request.request_id}
     heartbeat = service.settings.server.heartbeat != "none"
-    events = service.events(request)
+    events = service.calls.events(request)
     return HeartbeatResponse(events, render, grace_s=RETRY_GRACE_S, headers=headers, heartbeat=heartbeat)
 
 

@@ -1,0 +1,89 @@
+"""The way of a call: charged to its account, admitted, recorded, translated.
+
+It knows no HTTP and no storage of documents; `service.service` builds it, and documents stand on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
+
+from dragoman.errors import Starting
+from dragoman.service.accounts import Accounts
+from dragoman.service.admission import Admission
+from dragoman.service.alternatives import Alternatives
+from dragoman.service.dispatcher import LoopTurns, TimeSlices
+from dragoman.service.translator import Translator
+from dragoman.telemetry import requests
+from dragoman.telemetry.requests import CallRegistry
+from dragoman.types import Detection, Event, Planned, TextDone, Translation, TranslationRequest
+
+
+class Calls:
+    """Translates calls, once a translator is there."""
+
+    def __init__(self, accounts: Accounts, admission: Admission, registry: CallRegistry, turns: LoopTurns) -> None:
+        self.accounts = accounts
+        self.admission = admission
+        self.registry = registry
+        self.turns = turns
+        self._translator: Translator | None = None
+
+    @property
+    def translator(self) -> Translator:
+        """What translates. Raises `Starting` before the first is set."""
+        if self._translator is None:
+            raise Starting("the engine is starting; see /readyz")
+        return self._translator
+
+    @translator.setter
+    def translator(self, translator: Translator) -> None:
+        self._translator = translator
+
+    def detect(self, text: str) -> Detection:
+        """Detect the language of a text, which may be one that the model does not serve. Raises `Starting`."""
+        return self.translator.planner.detector.detect(text)
+
+    def pace(self) -> TimeSlices:
+        """Return time slices of the event loop for the work that an API does for a call."""
+        return TimeSlices(self.turns)
+
+    async def translate(self, request: TranslationRequest) -> list[Translation]:
+        """Translate all texts of a call. Raises the one error that the call ends with."""
+        translations: dict[int, Translation] = {}
+        async with aclosing(self.events(request)) as events:
+            async for event in events:
+                if isinstance(event, TextDone):
+                    translations[event.index] = event.translation
+        return [translations[index] for index in range(len(request.texts))]
+
+    async def events(self, request: TranslationRequest, *, streamed: bool = False) -> AsyncGenerator[Event]:
+        """Yield the call's events as they come (`Translator.events`). Closing the iterator aborts its sequences.
+
+        A text with alternatives is done when these are; such a call is not `streamed`.
+
+        Raises the one error that the call ends with; a refusal before the first event.
+        """
+        alternatives = Alternatives(request) if request.alternatives else None
+        work = alternatives.request if alternatives is not None else request
+        async with self.registry.call(work, streamed=streamed) as call:
+            async with AsyncExitStack() as stack:
+                charge = await stack.enter_async_context(self.accounts.charging(request))
+                with requests.span("admission"):
+                    permit = stack.enter_context(self.admission.permit(sum(map(len, work.texts)), work.priority))
+                async with aclosing(self.translator.events(work, streamed=streamed)) as events:
+                    async for event in events:
+                        if isinstance(event, TextDone):
+                            permit.release(len(work.texts[event.index]))
+                            call.done(event.index, event.translation)
+                            if event.translation.finish_reason == "unchanged" and event.translation.is_free:
+                                charge.free(event.index)
+                            if alternatives is not None and (event := alternatives.take(event)) is None:
+                                continue
+                        if streamed and not isinstance(event, Planned):
+                            charge.begun(event.index)
+                        yield event
+                trace = requests.current.get()
+                if not streamed and not (trace is not None and trace.is_abandoned):
+                    charge.all()
+                    charge.characters += alternatives.characters if alternatives is not None else 0
