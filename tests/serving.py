@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 from tokenizers import Tokenizer
@@ -27,7 +28,7 @@ from dragoman.settings import AdmissionSettings, AuthSettings, CacheSettings, Mo
 from dragoman.storage.database import Database
 from dragoman.storage.keys import Keys
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.types import Account, Completion, Delta, EngineSequence
+from dragoman.types import Account, Completion, Delta, EngineSequence, Options, TranslationRequest
 from tests.waiting import HANG_S
 
 TOKENIZER: list[Tokenizer] = []
@@ -50,6 +51,12 @@ def source_of(sequence: EngineSequence) -> str:
     if not TOKENIZER:
         TOKENIZER.append(Tokenizer.from_file(str(phrasebook.model_dir() / "tokenizer.json")))
     return TOKENIZER[0].decode(list(sequence.prompt_token_ids[3:-1]))
+
+
+def request_of(texts: tuple[str, ...], target: str, source: str | None, **values: Any) -> TranslationRequest:
+    """A call; `values` are its own, and its options'."""
+    options = {one.name: values.pop(one.name) for one in fields(Options) if one.name in values}
+    return TranslationRequest(texts, target, source, options=Options(**options), **values)
 
 
 def echoing(mark: str = "~") -> Callable[[EngineSequence], str]:

@@ -5,10 +5,12 @@ Free of any wire format and of any engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
+
+from dragoman.errors import InvalidRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,60 @@ class PromptOptions:
             "instructions": bool(self.instructions),
         }
         return frozenset(name for name, is_given in given.items() if is_given)
+
+
+MAX_CONTEXT_CHARACTERS = 20_000
+MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 1_000
+MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS = 10, 300
+MAX_TAGS, MAX_TAG_CHARACTERS = 100, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a caller wants of translations, whatever their texts and languages are."""
+
+    context: str | None = None  # said around the text; informs the translation, is not translated
+    keep: tuple[str, ...] = ()  # terms that are not to be translated
+    glossary: Mapping[str, str] = field(default_factory=dict[str, str])  # terms and their translations
+    glossary_key: tuple[object, ...] | None = None  # of a stored glossary: equal keys have equal entries
+    memories: tuple[str, ...] | None = None  # ids of the account's memories to look into; None: all of them
+    formality: Formality = "default"
+    instructions: tuple[str, ...] = ()  # to the model, where its profile can give them
+    ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml
+    splitting_tags: frozenset[str] = frozenset()  # that always end a sentence
+    non_splitting_tags: frozenset[str] = frozenset()  # that never do
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` for what is beyond the limits."""
+        if self.context is not None and len(self.context) > MAX_CONTEXT_CHARACTERS:
+            message = f"context has {len(self.context)} characters; this server accepts {MAX_CONTEXT_CHARACTERS}"
+            raise InvalidRequest(message, param="context")
+        own_terms: Collection[str] = self.glossary if self.glossary_key is None else ()
+        for name, entries, most, characters in (
+            ("glossary", own_terms, MAX_TERMS, MAX_TERM_CHARACTERS),
+            ("glossary", self.glossary.values() if own_terms else (), MAX_TERMS, MAX_TERM_CHARACTERS),
+            ("keep", self.keep, MAX_TERMS, MAX_TERM_CHARACTERS),
+            ("instructions", self.instructions, MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS),
+            ("ignore_tags", self.ignore_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
+            ("splitting_tags", self.splitting_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
+            ("non_splitting_tags", self.non_splitting_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
+        ):
+            if len(entries) > most:
+                raise InvalidRequest(f"{name}: {len(entries)} entries; this server accepts {most}", param=name)
+            if entries and max(map(len, entries)) > characters:
+                raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
+        if own_terms:
+            _check_terms(self.glossary)
+
+
+def _check_terms(terms: Mapping[str, str]) -> None:
+    """Raise `InvalidRequest` for a term or a translation that is empty, or has a character that is none of a text."""
+    for term, translation in terms.items():
+        for text, name in ((term, "term"), (translation, "translation")):
+            if not text.strip():
+                raise InvalidRequest(f"glossary: the {name} of the entry {term[:40]!r} is empty", param="glossary")
+            if "\x00" in text:
+                raise InvalidRequest(f"glossary: the {name} of the entry {term[:40]!r} has U+0000", param="glossary")
 
 
 CompletionReason = Literal["stop", "length", "repetition"]
@@ -180,18 +236,9 @@ class TranslationRequest:
     # `source` was detected over all texts together: one that is certainly in a language not served is left nevertheless.
     is_source_detected: bool = False
     format: TextFormat = "text"
-    context: str | None = None  # said around the text; informs the translation, is not translated
+    options: Options = field(default_factory=Options)
     follows: tuple[bool, ...] = ()  # for each text, whether it follows the one before it, which is context; empty: none
     contexts: tuple[str, ...] = ()  # for each text, what is said around it alone; empty: nothing
-    keep: tuple[str, ...] = ()  # terms that are not to be translated
-    glossary: Mapping[str, str] = field(default_factory=dict[str, str])  # terms and their translations
-    glossary_key: tuple[object, ...] | None = None  # of a stored glossary: equal keys have equal entries
-    memories: tuple[str, ...] | None = None  # ids of the account's memories to look into; None: all of them
-    formality: Formality = "default"
-    instructions: tuple[str, ...] = ()  # to the model, where its profile can give them
-    ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml
-    splitting_tags: frozenset[str] = frozenset()  # that always end a sentence
-    non_splitting_tags: frozenset[str] = frozenset()  # that never do
     alternatives: int = 0  # how many other translations of each text are wanted (`dragoman.service.alternatives`)
     sampled_from: int | None = None  # texts from this place on have outputs that are chosen at random, each other ones
     # Instead of a translation: the messages, joined, are the one text, whose characters are counted. The target is `und`.

@@ -98,8 +98,13 @@ async def batches() -> list[dict[str, Any]]:
                     lines = LINES[at : at + size]
                     sent, read = batch_of(program, lines)
                     task = chat.parse(sent, "ja")
-                    options = {"target": "ja", "source": task.source, "format": task.format, "keep": list(task.keep)}
-                    options |= {"glossary": dict(task.glossary) or None, "formality": task.formality}
+                    options = {
+                        "target": "ja",
+                        "source": task.source,
+                        "format": task.format,
+                        "keep": list(task.options.keep),
+                    }
+                    options |= {"glossary": dict(task.options.glossary) or None, "formality": task.options.formality}
                     known = expected.setdefault(json.dumps(options), {})
                     if missing := [line for line in lines if line not in known]:
                         native = await http.post("/v1/translate", json={"text": missing, **options})

@@ -45,7 +45,7 @@ from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.keys import Keys
 from dragoman.storage.segments import Result
 from dragoman.storage.usage import UsageLedger
-from dragoman.types import ANONYMOUS, Account, EngineSequence, TranslationRequest
+from dragoman.types import ANONYMOUS, Account, EngineSequence, Options, TranslationRequest
 from tests.processes import title
 from tests.serving import HeldPipeline, service_over, source_of
 from tests.waiting import HANG_S, scaled, until
@@ -543,7 +543,7 @@ async def test_doubtful_segments_are_found_until_they_are_edited(servers: Server
     async with servers(FakePipeline(answer)) as service:
         of = service.documents
         text = "Can I see it now, please?\n\nThe old map of it is here.\n\nCan I pay now?\n"
-        options = replace(JA, formality="more")
+        options = replace(JA, options=Options(formality="more"))
         document = await done(of, await create(of, text, options=options))
         page = await of.segments(document, doubtful=True)
         assert (document.doubtful, page.total, page.doubtful_total) == (1, 1, 1)
@@ -742,7 +742,9 @@ async def test_terms_are_beside_the_file_and_compiled_once(servers: Servers) -> 
         of = service.documents
         terms = {f"term {n}": f"語{n}" for n in range(3_000)}
         for _ in range(2):
-            document = await done(of, await create(of, "Can I see term 7 now?\n", options=replace(JA, glossary=terms)))
+            document = await done(
+                of, await create(of, "Can I see term 7 now?\n", options=replace(JA, options=Options(glossary=terms)))
+            )
             assert "語7" in await text_of(of, document)
         assert len(await servers.store.options(document.id) or "") < 1_000
         assert len(service.calls.translator.planner._glossaries) == 1

@@ -14,7 +14,7 @@ from dragoman.service.alternatives import Alternatives
 from dragoman.text import checks
 from dragoman.types import EngineSequence, TextDone, TextFormat, Translation, TranslationRequest
 from tests.service.test_translator import AnsweringPipeline, codes, stream, translate, translator
-from tests.serving import prompts, source_of
+from tests.serving import prompts, request_of, source_of
 
 HTML = '<p class="a">Can I pay by <b id=1>credit card</b>?</p>\n<!-- note --><p>Can I <i>pay</i></p>'
 
@@ -24,7 +24,7 @@ async def translated(
 ) -> tuple[Translation, AnsweringPipeline]:
     pipeline = AnsweringPipeline(lambda sequence: answer(source_of(sequence)))
     source = str(options.pop("source", "en"))
-    request = TranslationRequest((text,), target, source, **options)  # type: ignore[arg-type]
+    request = request_of((text,), target, source, **options)
     [translation] = await translate(translator(pipeline), request)
     return translation, pipeline
 
@@ -33,7 +33,7 @@ async def streamed(text: str, answer: Callable[[str], str] | None = None, **opti
     """The deltas of a text, which together are its translation."""
     pipeline = AnsweringPipeline(lambda sequence: (answer or japanese)(source_of(sequence)))
     deltas: list[str] = []
-    async for event in stream(translator(pipeline), TranslationRequest((text,), "ja", "en", **options)):
+    async for event in stream(translator(pipeline), request_of((text,), "ja", "en", **options)):
         if isinstance(event, TextDone):
             assert event.translation.text == "".join(deltas)
         else:
@@ -149,7 +149,7 @@ async def given(*texts: str, **options: Any) -> list[str]:
     )
     encoder = PromptEncoder(replace(base.profile, templates=(template, *base.profile.templates)), base.tokenizer)
     pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence).rpartition("==")[2]))
-    await translate(translator(pipeline, encoder=encoder), TranslationRequest(texts, "ja", "en", **options))
+    await translate(translator(pipeline, encoder=encoder), request_of(texts, "ja", "en", **options))
     in_order = sorted(pipeline.given, key=lambda sequence: int(sequence.id.split(".")[1]))  # not as they ran
     return [source_of(sequence) for sequence in in_order]
 

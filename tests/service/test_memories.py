@@ -21,7 +21,7 @@ from dragoman.storage.database import Database
 from dragoman.storage.memories import MemoryStore
 from dragoman.types import ANONYMOUS, Account, EngineSequence, TextDone, Translation, TranslationRequest
 from tests.service.test_document_jobs import create, done, text_of
-from tests.serving import HeldPipeline, service_over, source_of
+from tests.serving import HeldPipeline, request_of, service_over, source_of
 from tests.waiting import HANG_S
 
 ME = ANONYMOUS.id
@@ -83,7 +83,7 @@ async def translated(service: TranslationService, *texts: str, **options: Any) -
     """The translations, and what the model was given for them."""
     given: list[str] = service.pipeline.given  # type: ignore[attr-defined]
     given.clear()
-    request = TranslationRequest(texts, options.pop("target", "ja"), options.pop("source", "en"), **options)
+    request = request_of(texts, options.pop("target", "ja"), options.pop("source", "en"), **options)
     return await service.calls.translate(request), [*given]
 
 

@@ -37,7 +37,7 @@ from dragoman.types import (
     Translation,
     TranslationRequest,
 )
-from tests.serving import prompts, source_of
+from tests.serving import prompts, request_of, source_of
 from tests.waiting import scaled, until
 
 LONG = "The station is near the old bridge. " * 400
@@ -646,7 +646,7 @@ async def of_capitals(
     if not profile:
         encoder.profile = replace(encoder.profile, capitals_as_sentences=False)
     over = translator(pipeline, encoder=encoder)
-    asked = TranslationRequest((CAPITALS,), "en", "ko", **request)  # a language with capitals that the model can write
+    asked = request_of((CAPITALS,), "en", "ko", **request)  # a language with capitals that the model can write
     [whole] = await translate(over, asked)
     events = [event async for event in stream(over, asked)]
     streamed = events[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -23,7 +23,7 @@ from dragoman.errors import (
     StorageUnavailable,
     UnsupportedLanguage,
 )
-from dragoman.service.accounts import READS_PER_S, Accounts
+from dragoman.service.accounts import READS_PER_S, Accounts, Charge
 from dragoman.service.stack import account_store
 from dragoman.storage.database import Database
 from dragoman.storage.keys import KEY_PREFIX, Keys, digest_of
@@ -137,6 +137,10 @@ def request_of(account: Account, number: int = 0, characters: int = 10) -> Trans
     return TranslationRequest(("x" * characters,), "ja", "en", account=account, request_id=f"id-{number}")
 
 
+def charging(accounts: Accounts, request: TranslationRequest) -> AbstractAsyncContextManager[Charge]:
+    return accounts.charging(request, sum(map(len, request.texts)))
+
+
 async def test_what_is_not_committed_is_added_once_when_the_database_is_back(
     database: Database, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +158,7 @@ async def test_what_is_not_committed_is_added_once_when_the_database_is_back(
     async with open_accounts(database) as accounts:
         monkeypatch.setattr(UsageLedger, "add", add)
         for number in range(3):
-            async with accounts.charging(request_of(await accounts.authenticate(key), number)) as charge:
+            async with charging(accounts, request_of(await accounts.authenticate(key), number)) as charge:
                 charge.all()
             if number < 2:
                 with pytest.raises(StorageUnavailable):
@@ -172,7 +176,7 @@ async def test_a_month_begins_at_zero_and_its_predecessor_stays(database: Databa
         assert await accounts.authenticate(key) == account
 
         async def translate(number: int) -> None:
-            async with accounts.charging(request_of(account, number)) as charge:
+            async with charging(accounts, request_of(account, number)) as charge:
                 charge.all()
 
         await translate(1)
@@ -309,7 +313,7 @@ async def test_keys_are_read_again_while_usage_cannot_be_stored(
     monkeypatch.setattr(UsageLedger, "add", add)
     async with open_accounts(database, refresh_s=0.01) as accounts:
         await keys.create(replace(ALICE, name="other"))
-        async with accounts.charging(request_of(account)) as charge:
+        async with charging(accounts, request_of(account)) as charge:
             charge.all()
         await until(lambda: len(failed) > 4, "refreshes and commits that failed")
         await keys.revoke("alice")
@@ -347,7 +351,7 @@ async def test_keys_are_read_again_while_a_commit_of_usage_hangs(
     monkeypatch.setattr(UsageLedger, "add", add)
     async with open_accounts(database, refresh_s=0.01) as accounts:
         await keys.create(replace(ALICE, name="other"))
-        async with accounts.charging(request_of(account)) as charge:
+        async with charging(accounts, request_of(account)) as charge:
             charge.all()
         await begun.wait()
         await keys.revoke("alice")
@@ -374,7 +378,7 @@ async def test_a_clock_that_steps_back_over_a_months_boundary_forgets_no_usage(d
     async with open_accounts(database, now) as accounts:
 
         async def translate(number: int, characters: int) -> None:
-            async with accounts.charging(request_of(account, number, characters)) as charge:
+            async with charging(accounts, request_of(account, number, characters)) as charge:
                 charge.all()
 
         await translate(1, 600)
@@ -395,10 +399,10 @@ async def test_a_clock_that_steps_back_over_a_months_boundary_forgets_no_usage(d
 async def test_only_the_languages_of_a_key_are_translated_into(database: Database, keys: Keys) -> None:
     account, _ = await keys.create(replace(ALICE, requests_per_s=None))
     async with open_accounts(database) as accounts:
-        accounts.check(replace(request_of(account), target="ja-JP"))
+        accounts.check(account, "ja-JP", 10)
         for target in ("ko", "zh-Hans"):
             with pytest.raises(Forbidden):
-                accounts.check(replace(request_of(account), target=target))
+                accounts.check(account, target, 10)
 
 
 # ---- backup
@@ -430,7 +434,7 @@ async def test_a_backup_is_the_database_as_of_one_moment_while_it_is_written(tmp
 async def translated(accounts: Accounts, account: Account, characters: int, number: int = 0) -> bool:
     """Whether a request was admitted; it ends a little later, charged."""
     try:
-        async with accounts.charging(request_of(account, number, characters)) as charge:
+        async with charging(accounts, request_of(account, number, characters)) as charge:
             await asyncio.sleep(0)  # others come
             charge.all()
     except QuotaExceeded:

@@ -13,7 +13,7 @@ from dragoman import types as translation
 from dragoman.api import openapi, schemas
 from dragoman.api.answers import OpenFileResponse, file_headers, while_connected
 from dragoman.api.forms import FileForm, receive_file
-from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of, parse_terms
+from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, check_direction, parse_terms
 from dragoman.documents import exports
 from dragoman.errors import InvalidRequest
 from dragoman.service.alternatives import MAX_ALTERNATIVES
@@ -22,7 +22,7 @@ from dragoman.service.documents import DocumentOptions
 from dragoman.storage.documents import DocumentState, StoredDocument
 from dragoman.storage.segments import StoredSegment
 from dragoman.threads import RESULTS, SEGMENTS
-from dragoman.types import TranslationRequest
+from dragoman.types import Options
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
 
@@ -229,47 +229,33 @@ def options_of(form: FileForm, request: Request, account: translation.Account) -
         raise InvalidRequest("comments is true or false", param="comments")
     if (target := form.text("target")) is None:
         raise InvalidRequest("target is missing", param="target")
-    options = DocumentOptions(
-        target,
-        form.text("source"),
-        form.text("output_format") or "",
-        _glossary(form.text("glossary") or ""),
-        cast(translation.Formality, formality),
-        tuple(filter(None, form.fields.get("instructions", ()))),
-        form.text("context") or "",
-        tuple(filter(None, form.fields.get("keep", ()))),
-        comments in ("true", "1"),
-        tuple(filter(None, form.fields.get("columns", ()))),
-        _memory(form.text("memory") or "true"),
+    glossary = form.text("glossary") or ""
+    options = Options(
+        context=form.text("context") or None,
+        keep=tuple(filter(None, form.fields.get("keep", ()))),
+        glossary=parse_terms(glossary) if glossary.startswith("{") else {},
+        formality=cast(translation.Formality, formality),
+        instructions=tuple(filter(None, form.fields.get("instructions", ()))),
     )
-    check_options(options, request, account)
+    return checked(
+        DocumentOptions(
+            target,
+            form.text("source"),
+            options,
+            output=form.text("output_format") or "",
+            glossary="" if glossary.startswith("{") else glossary,
+            comments=comments in ("true", "1"),
+            columns=tuple(filter(None, form.fields.get("columns", ()))),
+            memory=_memory(form.text("memory") or "true"),
+        )
+    )
+
+
+def checked(options: DocumentOptions) -> DocumentOptions:
+    """Return options that are within the limits. Raises `InvalidRequest` and `UnsupportedLanguage`."""
+    check_direction(options.target, options.source)
+    options.options.check()
     return options
-
-
-def check_options(
-    options: DocumentOptions, request: Request, account: translation.Account, api: translation.ApiName = "native"
-) -> TranslationRequest:
-    """A call with the options, of no text. Raises `InvalidRequest` for options beyond the limits that those of texts have."""
-    glossary = options.glossary if not isinstance(options.glossary, str) else dict[str, str]()
-    return call_of(
-        request,
-        account,
-        api,
-        TranslationRequest(
-            (),
-            options.target,
-            options.source,
-            context=options.context or None,
-            keep=options.keep,
-            glossary=glossary,
-            instructions=options.instructions,
-        ),
-    )
-
-
-def _glossary(value: str) -> str | dict[str, str]:
-    """A reference, or entries."""
-    return parse_terms(value) if value.startswith("{") else value
 
 
 def _memory(value: str) -> bool | str:

@@ -13,7 +13,7 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -285,10 +285,6 @@ def base_url(http: Request) -> str:
 DEADLINE_HEADER = "X-Request-Timeout"
 """Seconds, with decimals, that the client waits for the answer."""
 LONGEST_DEADLINE_S = 86_400.0
-MAX_CONTEXT_CHARACTERS = 20_000
-MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 1_000
-MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS = 10, 300
-MAX_TAGS, MAX_TAG_CHARACTERS = 100, 100
 
 
 def call_of(
@@ -307,33 +303,11 @@ def call_of(
 
     Raises `InvalidRequest` and `UnsupportedLanguage` for languages and options that are not within the limits.
     """
-    for name, tag in (("target", request.target), ("source", request.source)):
-        if tag is not None and len(tag) > languages.MAX_TAG_CHARACTERS:
-            raise UnsupportedLanguage(f"{name} has over {languages.MAX_TAG_CHARACTERS} characters", param=name)
-    if request.context is not None and len(request.context) > MAX_CONTEXT_CHARACTERS:
-        message = f"context has {len(request.context)} characters; this server accepts {MAX_CONTEXT_CHARACTERS}"
-        raise InvalidRequest(message, param="context")
-    own_terms: Collection[str] = request.glossary if request.glossary_key is None else ()
-    for name, entries, most, characters in (
-        ("glossary", own_terms, MAX_TERMS, MAX_TERM_CHARACTERS),
-        ("glossary", request.glossary.values() if own_terms else (), MAX_TERMS, MAX_TERM_CHARACTERS),
-        ("keep", request.keep, MAX_TERMS, MAX_TERM_CHARACTERS),
-        ("instructions", request.instructions, MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS),
-        ("ignore_tags", request.ignore_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
-        ("splitting_tags", request.splitting_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
-        ("non_splitting_tags", request.non_splitting_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
-    ):
-        if len(entries) > most:
-            raise InvalidRequest(f"{name}: {len(entries)} entries; this server accepts {most}", param=name)
-        if entries and max(map(len, entries)) > characters:
-            raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
-    if own_terms:
-        _check_terms(request.glossary)
+    check_direction(request.target, request.source)
+    request.options.check()
+    if deadline_s is not None or DEADLINE_HEADER in http.headers:
+        deadline_s = deadline_of(http, deadline_s)
     trace = requests.current.get()
-    if deadline_s is None and (header := http.headers.get(DEADLINE_HEADER)) is not None:
-        deadline_s = _seconds(header)
-    if deadline_s is not None and trace is not None:  # which has run since the request arrived
-        deadline_s = max(deadline_s - (perf_counter() - trace.began_s), 0.0)
     request_id = trace.request_id if trace is not None else token_hex(8)
     priority = "bulk" if account.priority == "bulk" else request.priority
     return replace(
@@ -345,6 +319,23 @@ def call_of(
         deadline_s=deadline_s,
         priority=priority,
     )
+
+
+def check_direction(target: str, source: str | None) -> None:
+    """Raise `UnsupportedLanguage` for a name of a language that is too long to be looked for."""
+    for name, tag in (("target", target), ("source", source)):
+        if tag is not None and len(tag) > languages.MAX_TAG_CHARACTERS:
+            raise UnsupportedLanguage(f"{name} has over {languages.MAX_TAG_CHARACTERS} characters", param=name)
+
+
+def deadline_of(http: Request, given_s: float | None = None) -> float | None:
+    """The seconds that are left for the answer: of those that a body gives, else a header. Raises `InvalidRequest`."""
+    trace = requests.current.get()
+    if given_s is None and (header := http.headers.get(DEADLINE_HEADER)) is not None:
+        given_s = _seconds(header)
+    if given_s is None or trace is None:
+        return given_s
+    return max(given_s - (perf_counter() - trace.began_s), 0.0)  # the request has run since it arrived
 
 
 def parse_terms(value: str) -> dict[str, str]:
@@ -361,16 +352,6 @@ def parse_terms(value: str) -> dict[str, str]:
     if not all(isinstance(one, str) for one in terms.values()):
         raise InvalidRequest("glossary: translations are strings", param="glossary")
     return cast(dict[str, str], terms)
-
-
-def _check_terms(terms: Mapping[str, str]) -> None:
-    """Raise `InvalidRequest` for a term or a translation that is empty, or has a character that is none of a text."""
-    for term, translation in terms.items():
-        for text, name in ((term, "term"), (translation, "translation")):
-            if not text.strip():
-                raise InvalidRequest(f"glossary: the {name} of the entry {term[:40]!r} is empty", param="glossary")
-            if "\x00" in text:
-                raise InvalidRequest(f"glossary: the {name} of the entry {term[:40]!r} has U+0000", param="glossary")
 
 
 async def memories_of(service: TranslationService, account: Account, chosen: bool | str) -> tuple[str, ...] | None:

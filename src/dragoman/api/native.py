@@ -14,7 +14,7 @@ from dragoman.api.answers import EventStream, JsonResponse, json_bytes, json_ite
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of, check_texts, memories_of
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.types import Account, ApiName, TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.types import Account, ApiName, Options, TextDelta, TextDone, Translation, TranslationRequest
 
 router = APIRouter(
     prefix="/v1",
@@ -164,16 +164,18 @@ async def request_of(
         body.target,
         body.source,
         format=body.format,
-        context=body.context or None,
-        keep=tuple(term for term in body.keep if term),
-        glossary=entries,
-        glossary_key=key,
-        memories=None if body.memory is True else await memories_of(service, account, body.memory),
-        formality=body.formality,
-        instructions=tuple(body.instructions),
-        ignore_tags=frozenset(body.ignore_tags),
-        splitting_tags=frozenset(body.splitting_tags),
-        non_splitting_tags=frozenset(body.non_splitting_tags),
+        options=Options(
+            context=body.context or None,
+            keep=tuple(term for term in body.keep if term),
+            glossary=entries,
+            glossary_key=key,
+            memories=None if body.memory is True else await memories_of(service, account, body.memory),
+            formality=body.formality,
+            instructions=tuple(body.instructions),
+            ignore_tags=frozenset(body.ignore_tags),
+            splitting_tags=frozenset(body.splitting_tags),
+            non_splitting_tags=frozenset(body.non_splitting_tags),
+        ),
         strict=body.strict,
         priority=body.priority,
         forced_output_tokens=forced,

@@ -124,13 +124,15 @@ class Charge:
     """What a call costs, in `characters`: nothing yet. Its account is charged with it when the call has ended."""
 
     texts: tuple[str, ...] = field(repr=False)
+    whole: int  # characters of all texts
     characters: int = 0
     texts_begun: set[int] = field(default_factory=set[int])
     texts_free: set[int] = field(default_factory=set[int])  # or samples of such texts
 
     def all(self) -> None:
         """Charge the whole call: it is complete."""
-        self.characters = sum(len(text) for index, text in enumerate(self.texts) if index not in self.texts_free)
+        free = (self.texts[index] for index in self.texts_free if index < len(self.texts))
+        self.characters = self.whole - sum(map(len, free))
 
     def begun(self, index: int) -> None:
         """Charge text `index`: some of its translation is sent."""
@@ -414,12 +416,11 @@ class Accounts:
 
     # ---- what an account may, and has used
 
-    def check(self, request: TranslationRequest) -> None:
+    def check(self, account: Account, target: str, characters: int) -> None:
         """Check a request against its account, before admission. Raises `Forbidden`, `QuotaExceeded` or `RateLimited`.
 
         Of the quota, only what this server knows of is looked at: not what others have in flight, nor documents.
         """
-        account = request.account
         meter = self._meters[account.id]
         if account.requests_per_s is not None:
             if meter.bucket is None or meter.bucket.per_s != account.requests_per_s:
@@ -429,13 +430,13 @@ class Accounts:
                     f"this key may send {account.requests_per_s:g} requests a second; retry in {wait_s:.1f} s",
                     retry_after_s=wait_s,
                 )
-        if account.languages and languages.match(request.target, tuple(sorted(account.languages))) is None:
+        if account.languages and languages.match(target, tuple(sorted(account.languages))) is None:
             raise Forbidden(
-                f"this key may not translate into {languages.normalise(request.target)}; "
+                f"this key may not translate into {languages.normalise(target)}; "
                 f"it may into {', '.join(sorted(account.languages))}",
                 param="target",
             )
-        limit, characters = account.characters_per_month, _characters(request)
+        limit = account.characters_per_month
         if limit is not None and self._known(account.id) + characters > limit:
             raise self._quota_exceeded(account, characters)
 
@@ -448,17 +449,19 @@ class Accounts:
             raise self._quota_exceeded(account, characters)
 
     @asynccontextmanager
-    async def charging(self, request: TranslationRequest) -> AsyncGenerator[Charge]:
-        """Check the request and reserve its characters within the context; then charge the account with the yielded charge.
+    async def charging(self, request: TranslationRequest, characters: int) -> AsyncGenerator[Charge]:
+        """Check the request, whose texts have so many characters, and reserve these within the context, for an alternative as
+        many as for its text; then charge the account with the yielded charge.
 
         Each call is charged once, when it ends, also one that fails or is cancelled: with what the charge says by then.
         """
-        account, characters = request.account, _characters(request)
+        account, charge = request.account, Charge(request.texts, characters)
+        characters *= 1 + request.alternatives
         if account is not ANONYMOUS:  # which has no limits
-            self.check(request)
+            self.check(account, request.target, characters)
             if account.characters_per_month is not None:
                 await self._reserve(account, account.characters_per_month, characters)
-        charge, meter = Charge(request.texts), self._meters[account.id]
+        meter = self._meters[account.id]
         meter.in_flight += characters
         try:
             yield charge
@@ -579,11 +582,6 @@ class Accounts:
 
     def _month(self) -> str:
         return time.strftime("%Y-%m", time.gmtime(self._clock()))
-
-
-def _characters(request: TranslationRequest) -> int:
-    """What a request may cost: an alternative as much as its text."""
-    return sum(map(len, request.texts)) * (1 + request.alternatives)
 
 
 def _unexpected(error: Exception) -> Exception | None:

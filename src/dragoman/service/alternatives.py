@@ -27,21 +27,22 @@ def canonical_form(text: str) -> str:
 
 
 class Alternatives:
-    """The alternatives of one call. `request` is what is to be translated for it: its texts, and then their samples."""
+    """The alternatives of one call. `request` is what is to be translated for it: `copies` of its texts, whose first are the
+    texts themselves."""
 
     def __init__(self, request: TranslationRequest) -> None:
         self._wanted = request.alternatives
         self._texts = len(request.texts)
         is_short = max(map(len, request.texts)) <= SHORT_CHARACTERS
-        self._copies = 1 + self._wanted + SPARE_SAMPLES * is_short
+        self.copies = 1 + self._wanted + SPARE_SAMPLES * is_short
         self._done: dict[int, dict[int, Translation]] = {}  # by text and number of the sample
         self.characters = 0  # of the sources of all alternatives that were found: what they cost
         self.request = replace(
             request,
-            texts=request.texts * self._copies,
-            follows=request.follows * self._copies,
-            contexts=request.contexts * self._copies,
-            forced_output_tokens=request.forced_output_tokens and request.forced_output_tokens * self._copies,
+            texts=request.texts * self.copies,
+            follows=request.follows * self.copies,
+            contexts=request.contexts * self.copies,
+            forced_output_tokens=request.forced_output_tokens and request.forced_output_tokens * self.copies,
             sampled_from=self._texts,
         )
 
@@ -50,10 +51,10 @@ class Alternatives:
         sample, index = divmod(done.index, self._texts)
         translations = self._done.setdefault(index, {})
         translations[sample] = done.translation
-        if len(translations) < self._copies:
+        if len(translations) < self.copies:
             return None
         del self._done[index]
-        first, *samples = (translations[number] for number in range(self._copies))
+        first, *samples = (translations[number] for number in range(self.copies))
         found = distinct(first, samples)[: self._wanted]
         characters = sum(one.usage.characters for one in found)
         self.characters += characters

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 
 from dragoman.errors import Starting
 from dragoman.service.accounts import Accounts
@@ -27,6 +28,7 @@ class Calls:
         self.admission = admission
         self.registry = registry
         self.turns = turns
+        self.pace = partial(TimeSlices, turns)  # of the event loop, for the work that an API does for a call
         self._translator: Translator | None = None
 
     @property
@@ -43,10 +45,6 @@ class Calls:
     def detect(self, text: str) -> Detection:
         """Detect the language of a text, which may be one that the model does not serve. Raises `Starting`."""
         return self.translator.planner.detector.detect(text)
-
-    def pace(self) -> TimeSlices:
-        """Return time slices of the event loop for the work that an API does for a call."""
-        return TimeSlices(self.turns)
 
     async def translate(self, request: TranslationRequest) -> list[Translation]:
         """Translate all texts of a call. Raises the one error that the call ends with."""
@@ -66,11 +64,12 @@ class Calls:
         """
         alternatives = Alternatives(request) if request.alternatives else None
         work = alternatives.request if alternatives is not None else request
+        characters, copies = sum(map(len, request.texts)), alternatives.copies if alternatives is not None else 1
         async with self.registry.call(work, streamed=streamed) as call:
             async with AsyncExitStack() as stack:
-                charge = await stack.enter_async_context(self.accounts.charging(request))
+                charge = await stack.enter_async_context(self.accounts.charging(request, characters))
                 with requests.span("admission"):
-                    permit = stack.enter_context(self.admission.permit(sum(map(len, work.texts)), work.priority))
+                    permit = stack.enter_context(self.admission.permit(characters * copies, work.priority))
                 async with aclosing(self.translator.events(work, streamed=streamed)) as events:
                     async for event in events:
                         if isinstance(event, TextDone):

@@ -48,7 +48,7 @@ from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.requests import OK, DocumentRecord
 from dragoman.text import checks, marks
 from dragoman.threads import RUNS
-from dragoman.types import Account, ApiName, Formality, TextDone, Translation, TranslationRequest
+from dragoman.types import Account, ApiName, Options, TextDone, Translation, TranslationRequest
 
 log = logging.getLogger("dragoman.documents")
 
@@ -74,33 +74,49 @@ _NOTES = {checks.FORMALITY_IGNORED, checks.CONTEXT_IGNORED, checks.INSTRUCTIONS_
 """Warnings about the request, which a document has once, and not with each segment."""
 
 
+_STORED = ("target", "source", "output", "glossary", "comments", "columns", "memory", "has_terms")
+_STORED_OPTIONS = ("context", "keep", "formality", "instructions")
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
-    """What a caller wants of a document. Languages are tags; `glossary` is entries, or the reference of a stored one.
+    """What a caller wants of a document. Languages are tags.
 
-    Its terms are not stored with the options, but beside the file: `has_terms`.
+    Terms are not stored with the options, but beside the file: `has_terms`.
     """
 
     target: str
     source: str | None = None
+    options: Options = field(default_factory=Options)
     output: str = ""  # the result's extension; empty: the file's own
-    glossary: str | Mapping[str, str] = ""
-    formality: Formality = "default"
-    instructions: tuple[str, ...] = ()
-    context: str = ""
-    keep: tuple[str, ...] = ()
+    glossary: str = ""  # the reference of a stored one, instead of the options' entries
     comments: bool = False
     columns: tuple[str, ...] = ()
     memory: bool | str = True  # whether the key's translation memories are used, or the reference of the only one
     has_terms: bool = False
+
+    def stored(self) -> str:
+        """As they are stored of a document."""
+        own = {name: getattr(self, name) for name in _STORED}
+        return json.dumps(own | {name: getattr(self.options, name) for name in _STORED_OPTIONS})
 
     @classmethod
     def of(cls, stored: str) -> DocumentOptions:
         """Those that are stored of a document. Raises `DocumentLost`."""
         try:
             values: dict[str, Any] = json.loads(stored)
-            lists: dict[str, Any] = {name: tuple(values[name]) for name in ("instructions", "keep", "columns")}
-            return cls(**{**values, **lists})
+            if not isinstance(values.get("glossary", ""), str):  # of an older version
+                values |= {"glossary": "", "entries": values["glossary"]}
+            keep, instructions = tuple(values["keep"]), tuple(values["instructions"])
+            options = Options(
+                context=values["context"] or None,
+                keep=keep,
+                glossary=values.get("entries", {}),
+                formality=values["formality"],
+                instructions=instructions,
+            )
+            own = {name: values[name] for name in _STORED if name in values}
+            return cls(**{**own, "columns": tuple(values["columns"])}, options=options)
         except (ValueError, TypeError, KeyError):
             raise DocumentLost("the document's options are damaged: delete it, and send it again") from None
 
@@ -377,13 +393,7 @@ class DocumentRuns:
             document.source,
             is_source_detected=document.detected and document.source is not None,
             format="marks",
-            context=options.context or None,
-            keep=options.keep,
-            glossary=entries,
-            glossary_key=key,
-            memories=memories,
-            formality=options.formality,
-            instructions=options.instructions,
+            options=replace(options.options, glossary=entries, glossary_key=key, memories=memories),
             request_id=f"document-{document.id.lower()}",
             priority="bulk",
             account=account,
@@ -403,10 +413,8 @@ class DocumentRuns:
                 terms = await RUNS.run(read_terms, file)
                 self._terms = document.id, terms
             return terms.of(document.source)
-        if not isinstance(options.glossary, str):  # of an older version
-            return options.glossary, None
         if not options.glossary:
-            return {}, None
+            return options.options.glossary, None  # which only older versions have stored
         source = document.source or document.target
         stored = await self._glossaries.dictionary(options.glossary, source, document.target)
         return stored.entries, stored.key

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import logging
 import math
 import os
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
@@ -50,7 +49,7 @@ from dragoman.storage.segments import Page, StoredSegment
 from dragoman.telemetry.metrics import Metrics
 from dragoman.text import marks
 from dragoman.threads import RUNS, SEGMENTS, UPLOADS
-from dragoman.types import Account, ApiName, Translation, TranslationRequest
+from dragoman.types import Account, ApiName, Translation
 
 log = logging.getLogger("dragoman.documents")
 
@@ -260,7 +259,7 @@ class Documents:
         options = self._checked(options, file_format)
         if options.source == options.target and api != "deepl":  # whose clients expect that of the job
             raise InvalidRequest(EQUAL_LANGUAGES, param="target")
-        self._calls.accounts.check(TranslationRequest(("?",), options.target, options.source, account=account))
+        self._calls.accounts.check(account, options.target, 1)
         terms = await self._terms(options)
         if isinstance(options.memory, str):
             await self._memories.store.get(account.id, options.memory)
@@ -279,8 +278,7 @@ class Documents:
             expires_at=now + timedelta(hours=self._settings.keep_h),
             place=self.places.main.place,
         )
-        options = replace(options, glossary=options.glossary if isinstance(options.glossary, str) else "")
-        stored_options = json.dumps(asdict(replace(options, has_terms=terms is not None)))
+        stored_options = replace(options, has_terms=terms is not None).stored()
         added = False
         try:
             with full_disk_reported():
@@ -305,10 +303,9 @@ class Documents:
     async def _terms(self, options: DocumentOptions) -> DocumentTerms | None:
         """The terms of a document's glossary as they are now: what happens to that later changes nothing. Raises
         `UnknownGlossary`."""
-        if not isinstance(options.glossary, str):
-            return await UPLOADS.run(of_entries, options.glossary) if options.glossary else None
         if not options.glossary:
-            return None
+            entries = options.options.glossary
+            return await UPLOADS.run(of_entries, entries) if entries else None
         glossary = await self._glossaries.get(options.glossary)
         of_model = self._calls.translator.planner.prompts.profile.languages
         sources = [options.source] if options.source else [tag for tag in of_model if tag != options.target]
@@ -516,7 +513,8 @@ class Documents:
         """
         segment = await self._segment(document, n)
         request = await self._runs.request(document, (segment.source,), account)
-        call = replace(request, alternatives=count, memories=(), priority=account.priority)  # the model's own
+        own = replace(request.options, memories=())  # the model's
+        call = replace(request, alternatives=count, options=own, priority=account.priority)
         [first] = await self._calls.translate(call)
         own = canonical_form(segment.translation or "")
         return [one for one in (first, *first.alternatives) if canonical_form(one.text) != own][:count]

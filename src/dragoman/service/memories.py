@@ -266,11 +266,11 @@ class Memories:
     async def of_call(self, request: TranslationRequest) -> CallMemory | None:
         """Return the memories that serve a call; None where none does, which costs no time."""
         of_account = self._of_account.get(request.account.id)
-        if not of_account or request.memories == () or request.forced_output_tokens is not None:
+        if not of_account or request.options.memories == () or request.forced_output_tokens is not None:
             return None
         chosen = of_account.values()
-        if request.memories is not None:
-            chosen = [of_account[id] for id in request.memories if id in of_account]
+        if request.options.memories is not None:
+            chosen = [of_account[id] for id in request.options.memories if id in of_account]
         if any(index.loaded != index.wanted for index in chosen):
             await self._tolerant(self._load(chosen))
         indexes = [index for index in chosen if index.known]

@@ -238,7 +238,7 @@ class Planner:
     ) -> list[TextJob]:
         """Settle the languages and limits of all texts. Raises `UnsupportedLanguage` and `InvalidRequest`."""
         jobs = list[TextJob]()
-        for job in self.jobs(request, await self._glossary(request) if request.glossary else None, memory):
+        for job in self.jobs(request, await self._glossary(request) if request.options.glossary else None, memory):
             jobs.append(job)
             await pace.pause()
         return jobs
@@ -252,7 +252,9 @@ class Planner:
         # Two clients may send the same id, and an engine takes no two sequences of one: hence the number.
         unique_id = f"{request.request_id}-{next(self._numbers)}"
         request = replace(request, target=target, source=source, request_id=unique_id)
-        options = _request_options(request)
+        given, options = request.options, NO_OPTIONS
+        if given.context or given.instructions or given.formality != "default":
+            options = PromptOptions(context=given.context, formality=given.formality, instructions=given.instructions)
         passage, times = Passage(), Counter(request.texts[: request.sampled_from] if request.follows else ())
         for index, text in enumerate(request.texts):
             if not (request.follows and request.follows[index]):
@@ -263,14 +265,14 @@ class Planner:
     async def _glossary(self, request: TranslationRequest) -> Glossary:
         """Compile the request's glossary; a large one in a thread, and a stored one once."""
         language = request.source or UNDETERMINED
-        key = (request.glossary_key, language)
-        if request.glossary_key is not None and key in self._glossaries:
+        key = (request.options.glossary_key, language)
+        if request.options.glossary_key is not None and key in self._glossaries:
             return self._glossaries[key]
-        if len(request.glossary) <= SMALL_GLOSSARY:
-            glossary = Glossary(request.glossary, language)
+        if len(request.options.glossary) <= SMALL_GLOSSARY:
+            glossary = Glossary(request.options.glossary, language)
         else:
-            glossary = await asyncio.to_thread(Glossary, request.glossary, language)
-        if request.glossary_key is not None:
+            glossary = await asyncio.to_thread(Glossary, request.options.glossary, language)
+        if request.options.glossary_key is not None:
             while len(self._glossaries) >= MAX_GLOSSARIES:
                 self._glossaries.pop(next(iter(self._glossaries)))
             self._glossaries[key] = glossary
@@ -288,8 +290,9 @@ class Planner:
         *,
         is_repeated: bool,
     ) -> TextJob:
-        rules = TagRules(request.ignore_tags, request.splitting_tags, request.non_splitting_tags)
-        pieces = document.pieces(text, request.format, request.keep, rules)
+        wanted = request.options
+        rules = TagRules(wanted.ignore_tags, wanted.splitting_tags, wanted.non_splitting_tags)
+        pieces = document.pieces(text, request.format, wanted.keep, rules)
         found = SourceLanguage(request.source)
         if request.source is None or request.is_source_detected:
             found, pieces = self._detected(text, pieces, request)
@@ -355,11 +358,11 @@ class Planner:
         missing = plural and icu_plural_categories_missing(text, request.target)
         notes: tuple[WarningCode, ...] = (checks.PLURAL_CATEGORIES,) if missing else ()
         asked: dict[str, WarningCode] = {}
-        if request.context:
+        if request.options.context:
             asked["context"] = checks.CONTEXT_IGNORED
-        if request.formality in ("more", "less"):
+        if request.options.formality in ("more", "less"):
             asked["formality"] = checks.FORMALITY_IGNORED
-        if request.instructions:
+        if request.options.instructions:
             asked["instructions"] = checks.INSTRUCTIONS_IGNORED
         if not asked:
             return notes
@@ -431,7 +434,7 @@ class Planner:
             else:
                 form = replace(form, words=False)
         terms = job.glossary.occurring(segment.text)[:MAX_TERMS] if job.glossary else ()
-        context = "\n".join(filter(None, (job.request.context, segment.before if form.context else "")))
+        context = "\n".join(filter(None, (job.request.options.context, segment.before if form.context else "")))
         with_marks = bool(segment.marks) and "<" in shown
         options = job.options
         if context or terms or with_marks:
@@ -528,13 +531,6 @@ def with_marks(segment: Segment, spans: Iterable[tuple[int, int, str]]) -> Segme
         at = stop
     text, renumbered = marks.local("".join([*written, segment.text[at:]]), own)
     return replace(segment, text=text, marks=renumbered)
-
-
-def _request_options(request: TranslationRequest) -> PromptOptions:
-    """What all prompts of a request have."""
-    if not (request.context or request.instructions or request.formality != "default"):
-        return NO_OPTIONS
-    return PromptOptions(context=request.context, formality=request.formality, instructions=request.instructions)
 
 
 def _sample(pieces: Iterable[Piece | None]) -> tuple[str, list[Piece | None]]:

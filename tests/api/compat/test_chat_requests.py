@@ -120,8 +120,8 @@ async def test_answers_have_what_the_native_api_returns(http: httpx.AsyncClient,
             "target": "ja",
             "source": task.source,
             "format": task.format,
-            "glossary": dict(task.glossary) or None,
-            "keep": list(task.keep),
+            "glossary": dict(task.options.glossary) or None,
+            "keep": list(task.options.keep),
         }
         expected = (await http.post("/v1/translate", json=native)).json()["translations"]
         form = {"response_format": json.loads(request["response_format"])} if "response_format" in request else {}

@@ -22,7 +22,7 @@ from dragoman.api.compat.chat_patterns import Pattern
 from dragoman.api.compat.chat_schema import outline
 from dragoman.api.compat.chat_shapes import Batch, Shape
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnknownPrompt
-from dragoman.types import Formality, Role, TextFormat, Translation
+from dragoman.types import Options, Role, TextFormat, Translation
 
 _FILE = Path(__file__).with_name("chat_templates.toml")
 _SPACE = re.compile(r"\s*")
@@ -85,10 +85,7 @@ class Task:
     source: str | None = None
     separators: tuple[str, ...] = ()  # one fewer than texts
     reply: Reply | None = None
-    glossary: Mapping[str, str] = field(default_factory=dict[str, str])
-    keep: tuple[str, ...] = ()
-    formality: Formality = "default"
-    context: str | None = None
+    options: Options = field(default_factory=Options)
     template: str | None = None  # the name of what explained the messages
 
     @property
@@ -205,7 +202,7 @@ def _task(template: Template, values: Mapping[str, str], target: str | None, max
     lines = (values.get("terms") or values.get("pairs", "")).splitlines()
     found = (_first(template.terms, line.strip()) for line in lines)
     terms = {term["source"]: term["translation"] for term in found if term is not None}
-    task = Task((), target, source, glossary=terms, template=template.name)
+    task = Task((), target, source, options=Options(glossary=terms), template=template.name)
     if batch is None or template.shape is None:
         return _separated(values["text"], template.separators or _data().separators, max_texts, task)
     variables = {name: value for name, value in values.items() if name != "text"}
@@ -214,10 +211,7 @@ def _task(template: Template, values: Mapping[str, str], target: str | None, max
         target,
         tag_of(batch.source) or source,
         reply=ShapedReply(template.shape, batch.ids, variables),
-        glossary={**terms, **batch.glossary},
-        keep=batch.keep,
-        formality=batch.formality,
-        context=batch.context,
+        options=replace(batch.options, glossary={**terms, **batch.options.glossary}),
         template=template.name,
     )
 

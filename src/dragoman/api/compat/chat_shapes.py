@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from dragoman.api.input import MAX_VALUES, parse_json
 from dragoman.errors import InvalidJson, InvalidRequest, TooManyTexts, UntranslatableText
-from dragoman.types import Formality, Translation
+from dragoman.types import Formality, Options, Translation
 
 _MAX_ID = 100  # characters of a text's id
 _TONES: dict[str, Formality] = {"formal": "prefer_more", "casual": "prefer_less"}
@@ -59,10 +59,7 @@ class Batch:
     ids: tuple[object, ...]
     target: str = ""  # as the message names it; empty: it names none
     source: str = ""
-    glossary: Mapping[str, str] = field(default_factory=dict[str, str])
-    keep: tuple[str, ...] = ()
-    formality: Formality = "default"
-    context: str | None = None
+    options: Options = field(default_factory=Options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +142,12 @@ class Shape:
             tuple(id for id, _ in pairs),
             target=str(entries.get(self.target, "")) if self.target else "",
             source=str(entries.get(self.source, "")) if self.source else "",
-            glossary=glossary,
-            keep=keep,
-            formality=_TONES.get(str(entries.get(self.tone)), "default") if self.tone else "default",
-            context="\n".join(text for text in described if isinstance(text, str) and text) or None,
+            options=Options(
+                context="\n".join(text for text in described if isinstance(text, str) and text) or None,
+                keep=keep,
+                glossary=glossary,
+                formality=_TONES.get(str(entries.get(self.tone)), "default") if self.tone else "default",
+            ),
         )
 
     def _pairs(self, value: object, entries: dict[str, Any]) -> list[tuple[object, str]] | None:

@@ -232,10 +232,7 @@ class Asked:
             task.target,
             task.source,
             format=format_,
-            context=task.context,
-            keep=task.keep,
-            glossary=task.glossary,
-            formality=task.formality,
+            options=task.options,
         )
         return cls(task, call_of(http, account, "openai", request, consecutive=consecutive), form)
 

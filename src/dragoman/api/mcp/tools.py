@@ -24,7 +24,7 @@ from dragoman import languages
 from dragoman import types as translation
 from dragoman.api import documents, glossaries, native, schemas
 from dragoman.api.errors import fault_of_field
-from dragoman.api.input import base_url, check_texts
+from dragoman.api.input import base_url, check_texts, deadline_of
 from dragoman.documents import formats
 from dragoman.errors import BodyTooLarge, InvalidRequest, TooManyTexts
 from dragoman.service.documents import DocumentOptions, ResultFile
@@ -32,7 +32,7 @@ from dragoman.service.service import TranslationService
 from dragoman.storage.document_files import full_disk_reported
 from dragoman.storage.documents import IN_FLIGHT, StoredDocument
 from dragoman.threads import RESULTS, UPLOADS
-from dragoman.types import TextDone, Translation
+from dragoman.types import Options, TextDone, Translation
 
 Arguments = TypeVar("Arguments", bound=BaseModel)
 
@@ -401,23 +401,30 @@ class DocumentAnswer(BaseModel):
 async def _translate_document(call: Call, given: Mapping[str, Any]) -> Answer:
     arguments, store = _parsed(DocumentArguments, given), call.service.documents
     content = await asyncio.to_thread(_content, arguments)
-    options = DocumentOptions(
-        arguments.target,
-        arguments.source,
-        arguments.output_format or "",
-        arguments.glossary or "",
-        arguments.formality,
-        tuple(filter(None, arguments.instructions)),
-        arguments.context or "",
-        tuple(filter(None, arguments.keep)),
-        arguments.comments,
-        tuple(filter(None, arguments.columns)),
+    glossary = arguments.glossary or ""
+    options = Options(
+        context=arguments.context or None,
+        keep=tuple(filter(None, arguments.keep)),
+        glossary={} if isinstance(glossary, str) else glossary,
+        formality=arguments.formality,
+        instructions=tuple(filter(None, arguments.instructions)),
     )
-    deadline_s = documents.check_options(options, call.http, call.account, "mcp").deadline_s
+    of_document = documents.checked(
+        DocumentOptions(
+            arguments.target,
+            arguments.source,
+            options,
+            output=arguments.output_format or "",
+            glossary=glossary if isinstance(glossary, str) else "",
+            comments=arguments.comments,
+            columns=tuple(filter(None, arguments.columns)),
+        )
+    )
+    deadline_s = deadline_of(call.http)
     with store.upload() as path:
         with full_disk_reported():
             await UPLOADS.run(path.write_bytes, content)
-        document = await store.create(path, arguments.file_name, options, call.account, "mcp")
+        document = await store.create(path, arguments.file_name, of_document, call.account, "mcp")
     try:
         document = await _followed(call, document, min(arguments.wait_s, deadline_s or math.inf))
     except asyncio.CancelledError:

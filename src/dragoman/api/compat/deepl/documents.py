@@ -22,6 +22,7 @@ from dragoman.api.compat.deepl.translate import check_ignored, formality_of, glo
 from dragoman.api.compat.exchange import Call, receive_upload
 from dragoman.api.input import Service
 from dragoman.service.documents import DocumentOptions
+from dragoman.types import Options
 
 if TYPE_CHECKING:
     from dragoman.storage.documents import StoredDocument
@@ -51,16 +52,17 @@ async def _options(call: Call) -> DocumentOptions:
     fields = call.fields
     source, target = direction_of(call)
     check_ignored(fields)
-    glossary: str | Mapping[str, str] = ""
+    entries: Mapping[str, str] = {}
     if "glossary_id" in fields or "glossary_ids" in fields:
         entries, _ = await glossary_of(call, source, target)
-        glossary = fields.text("glossary_id") or dict(entries)
+    glossary = fields.text("glossary_id")
+    formality = formality_of(call, source, target) if "formality" in fields else "default"
     return DocumentOptions(
         target,
         source,
-        fields.text("output_format"),
-        glossary,
-        formality_of(call, source, target) if "formality" in fields else "default",
+        Options(glossary={} if glossary else entries, formality=formality),
+        output=fields.text("output_format"),
+        glossary=glossary,
         memory=memory_of(fields),
     )
 

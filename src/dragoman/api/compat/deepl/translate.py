@@ -20,9 +20,18 @@ from dragoman.api.compat.deepl import schemas
 from dragoman.api.compat.deepl.calls import DeepLCall, answers, direction_of
 from dragoman.api.compat.deepl.languages import can_express, source_code
 from dragoman.api.compat.exchange import Call, Fields, unsupported
-from dragoman.api.input import MAX_INSTRUCTION_CHARACTERS, MAX_INSTRUCTIONS, call_of, check_texts, memories_of
+from dragoman.api.input import call_of, check_texts, memories_of
 from dragoman.errors import InvalidRequest, UnknownGlossary
-from dragoman.types import Formality, PromptOptions, TextFormat, Translation, TranslationRequest
+from dragoman.types import (
+    MAX_INSTRUCTION_CHARACTERS,
+    MAX_INSTRUCTIONS,
+    Formality,
+    Options,
+    PromptOptions,
+    TextFormat,
+    Translation,
+    TranslationRequest,
+)
 
 router = APIRouter(default_response_class=Response)
 
@@ -86,15 +95,17 @@ async def _request(call: Call) -> TranslationRequest:
         target,
         source,
         format=cast(TextFormat, fields.choice("tag_handling", "xml", "html", default="text")),
-        context=fields.text("context", most=None) or None,
-        glossary=entries,
-        glossary_key=key,
-        memories=memories,
-        formality=formality_of(call, source, target) if "formality" in fields else "default",
-        instructions=_instructions(call, source, target) if "custom_instructions" in fields else (),
-        ignore_tags=frozenset(_listed(fields, "ignore_tags")),
-        splitting_tags=frozenset(_listed(fields, "splitting_tags")),
-        non_splitting_tags=frozenset(_listed(fields, "non_splitting_tags")),
+        options=Options(
+            context=fields.text("context", most=None) or None,
+            glossary=entries,
+            glossary_key=key,
+            memories=memories,
+            formality=formality_of(call, source, target) if "formality" in fields else "default",
+            instructions=_instructions(call, source, target) if "custom_instructions" in fields else (),
+            ignore_tags=frozenset(_listed(fields, "ignore_tags")),
+            splitting_tags=frozenset(_listed(fields, "splitting_tags")),
+            non_splitting_tags=frozenset(_listed(fields, "non_splitting_tags")),
+        ),
     )
     return call_of(call.http, call.account, "deepl", request, consecutive=fields.flag("consecutive"))
 
