@@ -14,6 +14,7 @@ import pytest
 
 from dragoman.documents.content import ReadOptions
 from dragoman.documents.worker import SOURCE, Workers, WorkerTask
+from dragoman.errors import InvalidFile
 from tests.waiting import HANG_S, until
 
 
@@ -58,39 +59,43 @@ async def test_an_idle_process_that_has_ended_takes_no_task(
 
 
 class Pipe:
-    """A named pipe as a document's source: a worker that reads it is amid its task until the pipe is closed."""
+    """A named pipe as a document's source: a worker that reads it is amid its task until it is written."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / SOURCE
         os.mkfifo(self.path)
-        self._ends: list[int] = []  # all stay open, else the next worker could read an end instead of waiting
+        # For both directions, so that no worker waits for another end, and none reads this one's end before `write`.
+        self._end = os.open(self.path, os.O_RDWR)
 
-    async def opened(self) -> None:
-        """Wait until a worker reads it."""
+    async def reader(self, others: set[psutil.Process]) -> psutil.Process:
+        """Wait until a worker reads it, and return which."""
+        found: list[psutil.Process] = []
 
         def is_read() -> bool:
-            with suppress(OSError):
-                self._ends.append(os.open(self.path, os.O_WRONLY | os.O_NONBLOCK))
-                return True
-            return False
+            found[:] = [one for one in of_this_process() - others if self._is_open_in(one)]
+            return bool(found)
 
         await until(is_read, "a worker that reads its source")
+        return found[0]
+
+    def _is_open_in(self, process: psutil.Process) -> bool:
+        with suppress(OSError):  # it ends
+            return any(one.samefile(self.path) for one in Path(f"/proc/{process.pid}/fd").iterdir() if one.exists())
+        return False
 
     def write(self, data: bytes) -> None:
-        os.write(self._ends[-1], data)
+        """Let the worker that reads it have this, and go on."""
+        os.write(self._end, data)
         self.close()
 
     def close(self) -> None:
-        while self._ends:
-            os.close(self._ends.pop())
+        os.close(self._end)
 
 
 async def kill_the_one_that_reads(pipe: Pipe, others: set[psutil.Process]) -> None:
-    """Kill the oldest process, which has the task; the younger one waits for the next."""
-    await pipe.opened()
-    oldest = min(of_this_process() - others, key=lambda one: one.create_time())
-    oldest.kill()
-    await until(lambda: not oldest.is_running() or oldest.status() == psutil.STATUS_ZOMBIE, "its end")
+    reader = await pipe.reader(others)
+    reader.kill()
+    await until(lambda: not reader.is_running() or reader.status() == psutil.STATUS_ZOMBIE, "its end")
 
 
 async def test_a_task_amid_which_its_process_is_killed_is_given_to_another_one(
@@ -99,7 +104,19 @@ async def test_a_task_amid_which_its_process_is_killed_is_given_to_another_one(
     pipe, given = Pipe(tmp_path), task(tmp_path)
     running = asyncio.create_task(workers.run(given))
     await kill_the_one_that_reads(pipe, others)
-    await pipe.opened()
+    await pipe.reader(others)
     pipe.write(b"Can I see it?")
     await running
     assert "Can I see it?" in given.file("units").read_text()
+
+
+async def test_a_file_amid_which_processes_are_killed_twice_is_blamed(
+    tmp_path: Path, workers: Workers, others: set[psutil.Process]
+) -> None:
+    pipe = Pipe(tmp_path)
+    running = asyncio.create_task(workers.run(task(tmp_path)))
+    for _ in range(2):
+        await kill_the_one_that_reads(pipe, others)
+    with pytest.raises(InvalidFile, match="memory"):
+        await running
+    pipe.close()
