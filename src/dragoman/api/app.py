@@ -71,8 +71,9 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
         app.add_middleware(RootPath, root_path=server.root_path)
     errors.install(app, {prefix: one for api in (*COMPAT, mcp) for prefix, one in api.ERROR_FORMATS.items()})
     app.add_exception_handler(ClientGone, closed)
-    for router in (native.router, *(api.router for api in COMPAT)):  # what is called most is tried first
-        app.include_router(router)
+    app.include_router(native.router)  # what is called most is tried first
+    for api in COMPAT:
+        app.include_router(api.router, include_in_schema=False)  # their owners describe them
     for router in (glossaries.router, memories.router, documents.router):
         app.include_router(router)
     mcp.install(app, service)
