@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -22,14 +23,14 @@ from dragoman.engine import forkserver, process
 from dragoman.engine.checkpoint import read_config, revision
 from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.gpu import Fresh, find_gpus
-from dragoman.pipelines.base import Pipeline
+from dragoman.pipelines.base import Pipeline, PipelineFactory
 from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.cache import CacheFile, SegmentCache
-from dragoman.settings import CacheSettings, ModelSettings, Settings, StorageSettings
+from dragoman.settings import PIPELINES, CacheSettings, ModelSettings, Settings, StorageSettings
 from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
@@ -89,29 +90,33 @@ def engine_spec(settings: Settings) -> EngineSpec:
 
 
 def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
-    """Build the pipeline that the settings name, without starting it."""
-    chosen = settings.pipeline
-    if chosen.name == "fake":
-        from dragoman.pipelines.fake import FakePipeline
-
-        answer = _pseudolocalized_prompt(settings.model.path or str(phrasebook.model_dir()))
-        max_model_len = spec.engine.max_model_len or 1024
-        return FakePipeline(
-            answer,
-            step_s=chosen.fake_step_ms / 1000,
-            slots=spec.slots,
-            max_model_len=max_model_len,
-            stream_interval_s=settings.engine.stream_interval_ms / 1000,
-        )
+    """Build the pipeline that the settings name, without starting it: a built-in one, or one that a package registers."""
+    name = settings.pipeline.name
+    if name == "fake":
+        return _build_fake(settings, spec)
     log_file = forkserver.prepare(settings)
-    if chosen.name != "continuous":
-        from dragoman.pipelines import baselines
+    if name == "continuous":
+        return _build_continuous(settings, spec, log_file)
+    (entry,) = metadata.entry_points(group=PIPELINES, name=name)  # the settings have checked the name
+    build: PipelineFactory = entry.load()
+    return build(settings, spec, log_file)
 
-        if chosen.name == "workers":
-            return baselines.workers(spec, log_file, workers=chosen.workers)
-        return baselines.static_batch(
-            spec, log_file, batch_size=chosen.batch_size, batch_timeout_ms=chosen.batch_timeout_ms
-        )
+
+def _build_fake(settings: Settings, spec: EngineSpec) -> Pipeline:
+    from dragoman.pipelines.fake import FakePipeline
+
+    answer = _pseudolocalized_prompt(settings.model.path or str(phrasebook.model_dir()))
+    max_model_len = spec.engine.max_model_len or 1024
+    return FakePipeline(
+        answer,
+        step_s=settings.pipeline.fake_step_ms / 1000,
+        slots=spec.slots,
+        max_model_len=max_model_len,
+        stream_interval_s=settings.engine.stream_interval_ms / 1000,
+    )
+
+
+def _build_continuous(settings: Settings, spec: EngineSpec, log_file: Path | None) -> Pipeline:
     log.info("importing vLLM")
     began_s = monotonic()
     with process.streams_to_file(log_file) if log_file else nullcontext():  # vllm prints while it is imported
@@ -123,7 +128,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         log_file,
         shutdown_timeout_s=settings.server.drain_timeout_s,
         import_s=monotonic() - began_s,
-        hang_timeout_s=chosen.hang_timeout_s,
+        hang_timeout_s=settings.pipeline.hang_timeout_s,
     )
     return ContinuousPipeline(engine)
 
