@@ -11,7 +11,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from dragoman import __version__
-from dragoman.api.app import COMPAT, create_app
+from dragoman.api.app import FEATURES, create_app
 from dragoman.settings import ServerSettings
 from tests.openapi import FILES, description
 from tests.serving import fake_service, served
@@ -51,7 +51,8 @@ def test_each_route_of_another_api_is_described_in_a_file_once() -> None:
     assert FILES.keys() == FOREIGN
     described = [one for api in FILES for one in operations(description(api))]
     assert len(described) == len(set(described)) == 53
-    assert set[tuple[str, str]]().union(*(routes(api.router) for api in COMPAT)) == {*described} | UNDESCRIBED
+    foreign = (routes(feature.router) for feature in FEATURES if feature.is_foreign)
+    assert set[tuple[str, str]]().union(*foreign) == {*described} | UNDESCRIBED
 
 
 def test_a_server_describes_its_own_api_alone() -> None:
@@ -82,9 +83,9 @@ def test_the_bodies_of_openais_routes_have_the_fields_that_are_described() -> No
     schemas = description("openai")["components"]["schemas"]
     models = [
         route.body_field.field_info.annotation
-        for api in COMPAT
-        for route in api.router.routes
-        if isinstance(route, APIRoute) and route.body_field is not None
+        for feature in FEATURES
+        for route in feature.router.routes
+        if feature.is_foreign and isinstance(route, APIRoute) and route.body_field is not None
     ]
     assert {model.__name__ for model in models} == {"ChatBody", "CompletionBody", "ResponseBody"}
     for model in models:

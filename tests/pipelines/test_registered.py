@@ -16,7 +16,7 @@ from dragoman.cli.main import main
 from dragoman.errors import ConfigError
 from dragoman.pipelines.base import Pipeline
 from dragoman.service import stack
-from dragoman.settings import PIPELINES, Settings, load
+from dragoman.settings import BUILT_IN_PIPELINES, PIPELINES, Settings, load
 from tests.processes import ROOT
 
 Install = Callable[..., None]
@@ -58,6 +58,11 @@ def chosen(name: str, **flags: str) -> Settings:
 def built(settings: Settings) -> Pipeline:
     with patch.dict(os.environ):  # the preparations for an engine change it
         return stack.build_pipeline(settings, stack.engine_spec(settings))
+
+
+def test_the_settings_take_the_pipelines_that_are_built_in() -> None:
+    assert stack.BUILT_IN.keys() == set(BUILT_IN_PIPELINES)
+    assert [chosen(name).pipeline.name for name in stack.BUILT_IN] == list(stack.BUILT_IN)
 
 
 def test_a_package_registers_a_pipeline(install: Install) -> None:

@@ -65,6 +65,6 @@ class Pipeline(Engine, Protocol):
 class PipelineFactory(Protocol):
     """What a package registers, by the pipeline's name, as an entry point of the group `dragoman.pipelines`."""
 
-    def __call__(self, settings: Settings, spec: EngineSpec, log_file: Path | None) -> Pipeline:
+    def __call__(self, settings: Settings, spec: EngineSpec, log_file: Path | None, /) -> Pipeline:
         """Build the pipeline, and start nothing yet. What its engines write goes to `log_file`; None: to the terminal."""
         ...

@@ -10,7 +10,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -89,20 +89,7 @@ def engine_spec(settings: Settings) -> EngineSpec:
     return resolve(model, engine, device())
 
 
-def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
-    """Build the pipeline that the settings name, without starting it: a built-in one, or one that a package registers."""
-    name = settings.pipeline.name
-    if name == "fake":
-        return _build_fake(settings, spec)
-    log_file = forkserver.prepare(settings)
-    if name == "continuous":
-        return _build_continuous(settings, spec, log_file)
-    (entry,) = metadata.entry_points(group=PIPELINES, name=name)  # the settings have checked the name
-    build: PipelineFactory = entry.load()
-    return build(settings, spec, log_file)
-
-
-def _build_fake(settings: Settings, spec: EngineSpec) -> Pipeline:
+def _build_fake(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipeline:
     from dragoman.pipelines.fake import FakePipeline
 
     answer = _pseudolocalized_prompt(settings.model.path or str(phrasebook.model_dir()))
@@ -143,6 +130,20 @@ def _pseudolocalized_prompt(model: str) -> Callable[[EngineSequence], str]:
     file = Path(model) / "tokenizer.json"
     tokenizer: Any = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(model)
     return lambda sequence: pseudolocalized(tokenizer.decode(sequence.prompt_token_ids, skip_special_tokens=True))
+
+
+BUILT_IN: Mapping[str, PipelineFactory] = {"continuous": _build_continuous, "fake": _build_fake}
+
+
+def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
+    """Build the pipeline that the settings name, without starting it: a built-in one, or one that a package registers."""
+    name = settings.pipeline.name
+    log_file = forkserver.prepare(settings) if name != "fake" else None
+    if name in BUILT_IN:
+        return BUILT_IN[name](settings, spec, log_file)
+    (entry,) = metadata.entry_points(group=PIPELINES, name=name)  # the settings have checked the name
+    build: PipelineFactory = entry.load()
+    return build(settings, spec, log_file)
 
 
 def build_cache(settings: CacheSettings, model: Model, spec: EngineSpec) -> SegmentCache:

@@ -38,7 +38,7 @@ from dragoman.service.documents import DocumentOptions
 from dragoman.service.memories import SUGGESTIONS
 from dragoman.types import Detection, Event, Planned, TextFormat, Translation
 
-router = APIRouter()
+router, suggestions = APIRouter(), APIRouter()
 
 FRONTEND_TIMEOUT_MS = 500
 _SPECIFICATION = Path(__file__).with_name("libretranslate.json")
@@ -224,7 +224,7 @@ async def list_languages(service: Service) -> Response:
     )
 
 
-@router.post("/suggest")
+@suggestions.post("/suggest")
 async def suggest(call: LibreTranslateCall) -> Response:
     """A text's translation for the key's translation memory `suggestions`, where the operator allows it."""
     if not call.service.takes_suggestions:
