@@ -1,4 +1,4 @@
-"""Imports run downward only and name declared dependencies; vllm and ray are imported in one package each."""
+"""Imports run downward only and name declared dependencies; vllm and ray are imported in one package of the server each."""
 
 from __future__ import annotations
 
@@ -46,6 +46,10 @@ MAY_IMPORT = {
 }
 BENCH_MAY_IMPORT = {"wire", "gpu", "guard", "errors", "languages", "secretfile", "__version__"}
 """What the load tests know of the server, besides its HTTP API."""
+STORY_MAY_IMPORT = BENCH_MAY_IMPORT | {"engine", "settings", "telemetry", "types"}
+PIPELINES_CONTRACT = "dragoman.pipelines.base"
+"""The story's pipelines run within the server: `dragoman_bench.story` alone knows the engine and this contract. It imports no
+other package of the load tests, and none imports it."""
 BENCH_ORDER = ["cli", "tune", "journey", "report", "eval", "bench"]
 """Packages of `dragoman_bench`; each imports those after it."""
 IMPORTED_ONLY_IN = {
@@ -57,7 +61,7 @@ IMPORTED_ONLY_IN = {
     "sqlalchemy": {"storage"},
     "alembic": {"storage"},
 }
-OPTIONAL = {"dragoman": ["cpu", "cuda", "mcp", "ray", "tracing"], "dragoman_bench": ["bench"]}
+OPTIONAL = {"dragoman": ["cpu", "cuda", "mcp", "ray", "tracing"], "dragoman_bench": ["bench", "cpu", "cuda"]}
 """Extras whose packages each import package may import, besides the core dependencies."""
 BROUGHT_ALONG = {
     "starlette": "fastapi",
@@ -103,10 +107,12 @@ def may_import(file: Path, name: str) -> bool:
         return True
     if root == "dragoman_bench":
         if top == "dragoman":
+            if here == "story":
+                return there in STORY_MAY_IMPORT or name == PIPELINES_CONTRACT
             return there in BENCH_MAY_IMPORT
         if top == "dragoman_bench":
             return here in BENCH_ORDER and there in BENCH_ORDER[BENCH_ORDER.index(here) :]
-        return True
+        return top != "vllm" or here == "story"
     if top == "dragoman_bench":
         return False
     if top == "dragoman":

@@ -15,14 +15,17 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 from unicodedata import category
 
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 from pydantic import Field as Bound
-from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 from dragoman.errors import ConfigError
+from dragoman.extras import missing_packages
 from dragoman.secretfile import FILE_SUFFIX, read_secret
 
 ENVIRONMENT_PREFIX = "DRAGOMAN_"
@@ -52,7 +55,29 @@ _SIZE = re.compile(r"(?P<number>\d[\d_]*(\.\d+)?) ?(?P<unit>[KkMGT]?B|[KkMGT]iB)
 
 Positive = Annotated[int, Bound(ge=1)]
 Seconds = Annotated[float, Bound(ge=0)]
-PipelineName = Literal["continuous", "static_batch", "workers", "fake"]
+BUILT_IN_PIPELINES = ("continuous", "fake")
+PIPELINES = "dragoman.pipelines"
+"""The group of entry points by which packages register other pipelines."""
+_EXTRAS_OF_PIPELINES = {"static_batch": "bench", "workers": "bench"}
+"""Pipelines that come with an extra of dragoman's own."""
+
+
+def _check_pipeline(name: str) -> str:
+    """A pipeline must be built in, or registered by a package that is installed."""
+    if name in BUILT_IN_PIPELINES:
+        return name
+    registered, extra = metadata.entry_points(group=PIPELINES).names, _EXTRAS_OF_PIPELINES.get(name)
+    if extra and (name not in registered or missing_packages(extra)):
+        raise PydanticCustomError(
+            "missing_extra", "it needs the extra '{extra}': pip install 'dragoman[{extra}]'", {"extra": extra}
+        )
+    if name not in registered:
+        known = ", ".join(sorted({*BUILT_IN_PIPELINES, *registered}))
+        raise PydanticCustomError("unknown_pipeline", "there is no such pipeline; installed: {known}", {"known": known})
+    return name
+
+
+PipelineName = Annotated[str, AfterValidator(_check_pipeline)]
 Group = Literal["server", "model", "engine", "access", "traffic", "log", "cache", "storage"]
 
 
@@ -191,7 +216,9 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
-    name: PipelineName = _setting("continuous", "how sequences are submitted to the engine")
+    name: PipelineName = _setting(
+        "continuous", "how sequences are submitted to the engine: continuous, fake, or what a package registers"
+    )
     workers: Positive = _setting(1, "workers: processes, each with an engine of its own")
     batch_size: Positive = _setting(16, "static_batch: requests that make a batch")
     batch_timeout_ms: Seconds = _setting(50.0, "static_batch: how long a batch waits to fill")

@@ -11,9 +11,9 @@ import pytest
 
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineRejected
-from dragoman.pipelines import baselines
 from dragoman.pipelines.base import Pipeline
 from dragoman.types import Completion
+from dragoman_bench.story import baselines
 from tests.pipelines.building import exited, loaded, running
 from tests.pipelines.scripted import sequence
 

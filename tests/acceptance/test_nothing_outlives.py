@@ -28,7 +28,7 @@ COMMANDS = {
     "check-model with its engine": (("check-model", "--", *QUICK), FORK_SERVER),
     "translate": (("translate", "--to", "ja", *QUICK, "Good morning."), ENGINE),
     "serve": (("serve", "--port", "0", *QUICK), ENGINE),
-    "serve with workers": (("serve", "--port", "0", "--pipeline", "workers", *QUICK), "dragoman.pipelines.worker"),
+    "serve with workers": (("serve", "--port", "0", "--pipeline", "workers", *QUICK), "dragoman_bench.story.worker"),
     "serve --replicas": (("serve", "--port", "0", "--pipeline", "fake", "--replicas", "2"), "ray::"),
 }
 """Each with a word in the command line of what has to run before it is ended."""

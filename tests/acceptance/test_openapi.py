@@ -1,4 +1,5 @@
-"""schemathesis over our OpenAPI description: no failure of the server, no undocumented answer, in every API."""
+"""schemathesis over OpenAPI descriptions, the server's own and those of other APIs: no failure of the server, no undocumented
+answer."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.__main__ import Server, serving
+from tests.openapi import FILES
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
@@ -36,15 +38,17 @@ def server() -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.parametrize("api", ["native", *FILES])
 @pytest.mark.parametrize(
     ("with_key", "phases", "examples"),
     [(True, "examples,coverage,fuzzing,stateful", 25), (False, "examples,fuzzing", 5)],
 )
 def test_answers_are_as_documented(
-    schemathesis: Path, tmp_path: Path, server: Server, with_key: bool, phases: str, examples: int
+    schemathesis: Path, tmp_path: Path, server: Server, api: str, with_key: bool, phases: str, examples: int
 ) -> None:
     (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
-    line = [str(schemathesis), "--config-file", "schemathesis.toml", "run", f"{server.url}/openapi.json"]
+    described = str(FILES[api]) if api in FILES else f"{server.url}/openapi.json"
+    line = [str(schemathesis), "--config-file", "schemathesis.toml", "run", described, "--url", server.url]
     line += [
         "--checks",
         CHECKS,

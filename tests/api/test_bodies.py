@@ -25,6 +25,7 @@ from dragoman.errors import DragomanError, InvalidJson, InvalidRequest, TooManyV
 from dragoman.types import Account
 from tests.hostile import FORM, ROUTES, Route, path_of
 from tests.hostile import bodies as hostile_bodies
+from tests.openapi import FILES, description
 from tests.serving import fake_service, keyed_service, served
 from tests.waiting import HANG_S
 
@@ -133,10 +134,14 @@ def fields_of(schema: dict[str, Any], schemas: dict[str, dict[str, Any]]) -> set
 async def test_no_value_of_a_field_is_a_fault_of_the_server(
     client: httpx.AsyncClient, key: list[str], route: Route
 ) -> None:
-    description = create_app(fake_service()).openapi()
-    operation = description["paths"][path_of(route)].get(route.method.lower(), {})
+    described = (create_app(fake_service()).openapi(), *map(description, FILES))
+    [(operation, schemas)] = [
+        (operations[path_of(route)].get(route.method.lower(), {}), one["components"]["schemas"])
+        for one in described
+        if path_of(route) in (operations := one["paths"])
+    ]
     schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    fields = fields_of(schema, description["components"]["schemas"])
+    fields = fields_of(schema, schemas)
     for field in sorted({*fields, route.text, route.short, "unknown"}):
         given = {route.text: "a", **route.rest}
         given.pop(field, None)

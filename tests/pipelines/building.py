@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import psutil
 
-from dragoman.pipelines import baselines
 from dragoman.pipelines.base import Engine, Pipeline
-from dragoman.pipelines.baselines import WorkerPipeline
+from dragoman_bench.story import baselines
+from dragoman_bench.story.baselines import WorkerPipeline
 from tests.pipelines.scripted import ScriptFolder
 from tests.waiting import until
 

@@ -17,9 +17,9 @@ from uuid import uuid4
 
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineFailed, EngineRejected
-from dragoman.pipelines.worker import Result
 from dragoman.settings import EngineSettings
 from dragoman.types import Completion, EngineSequence
+from dragoman_bench.story.worker import Result
 from tests.waiting import until
 
 WINDOW = 1024

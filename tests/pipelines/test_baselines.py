@@ -10,9 +10,18 @@ import signal
 import pytest
 
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
-from dragoman.pipelines.baselines import WorkerPipeline, share_of_cores, usable_cores
-from dragoman.pipelines.messages import Batch, BatchResults, NotReady, Ready, Refused, frame, receive, receive_blocking
 from dragoman.types import Completion
+from dragoman_bench.story.baselines import WorkerPipeline, share_of_cores, usable_cores
+from dragoman_bench.story.messages import (
+    Batch,
+    BatchResults,
+    NotReady,
+    Ready,
+    Refused,
+    frame,
+    receive,
+    receive_blocking,
+)
 from tests.pipelines.building import exited, loaded, running, static_batch, workers
 from tests.pipelines.scripted import BREAK, FAIL, KILL, KILL_ONCE, REJECT, ScriptFolder, sequence
 from tests.waiting import until

@@ -9,10 +9,10 @@ import pytest
 
 from dragoman.errors import EngineDead, EngineRejected
 from dragoman.pipelines.base import Pipeline
-from dragoman.pipelines.baselines import WorkerPipeline
 from dragoman.pipelines.continuous import ContinuousPipeline
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.types import Completion, Delta
+from dragoman_bench.story.baselines import WorkerPipeline
 from tests.pipelines.building import STEP_S, loaded, running, static_batch, workers
 from tests.pipelines.scripted import PROMPT, ScriptFolder, answer, sequence
 from tests.waiting import until

@@ -1,12 +1,14 @@
-"""The ASGI app: a value made from a service. It starts and stops nothing: `server.py` and tests do."""
+"""The ASGI app: a value made from a service and the list `FEATURES`. It starts and stops nothing: `server.py` and tests do."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 
 from dragoman import __version__
@@ -20,27 +22,80 @@ from dragoman.api.replicas import Replicas
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
-COMPAT = (openai, openai_responses, libretranslate, google, plugins, deepl)
-"""APIs of others, whose clients are served unchanged. Routes are tried in their order: DeepL's are many."""
-
-
-UPLOAD_PATHS = ("/v1/documents", "/v2/document", "/translate_file", memories.IMPORT_PATH, deepl.MEMORY_UPLOAD_PATH)
-"""Where bodies may have the size of documents."""
 _UPLOAD_FIELD_BYTES = 2_000_000  # besides the file
 
 
-def _translation_paths(*, keys_required: bool) -> list[re.Pattern[str]]:
-    """What web pages of other origins may call: not what operators ask, nor stored glossaries and translation memories;
-    documents and suggestions where a key is needed, which such a page does not have: otherwise it could read or change
-    those of everybody."""
-    private = ("glossar", "memor", *(() if keys_required else ("/suggest",)))
-    routers = [native.router, *(api.router for api in COMPAT), *([documents.router] if keys_required else [])]
-    routes = (route for router in routers for route in router.routes)
-    return [
-        route.path_regex
-        for route in routes
-        if isinstance(route, Route) and not any(name in route.path for name in private)
-    ]
+def _always(_: TranslationService) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """What routes that belong together are to the app.
+
+    Attributes:
+        error_formats: How faults are answered, by the beginning of a path; other paths have the native format.
+        is_foreign: They are an API of others, which their owners describe: this server's OpenAPI leaves them out.
+        origins: Whether web pages of other origins may call them; `keyed`: where a key is needed, which such a page does not
+            have: otherwise it could read or change what belongs to everybody.
+        private: Beginnings of paths that such a page may not call in any case.
+        uploads: Paths where bodies may have the size of documents.
+        dependencies: What each request must pass, such as `NEEDS_OPERATOR`.
+        is_served: Whether a service has them at all.
+    """
+
+    router: APIRouter
+    error_formats: Mapping[str, errors.ErrorFormat] = field(default_factory=dict[str, errors.ErrorFormat])
+    is_foreign: bool = False
+    origins: Literal["all", "keyed", "none"] = "none"
+    private: tuple[str, ...] = ()
+    uploads: tuple[str, ...] = ()
+    dependencies: tuple[Any, ...] = ()
+    is_served: Callable[[TranslationService], bool] = _always
+
+    def open_paths(self, *, keys_required: bool) -> Iterator[re.Pattern[str]]:
+        """What web pages of other origins may call."""
+        if self.origins == "all" or (self.origins == "keyed" and keys_required):
+            for route in self.router.routes:
+                if isinstance(route, Route) and not route.path.startswith(self.private):
+                    yield route.path_regex
+
+
+FEATURES = (
+    Feature(router=native.router, origins="all"),
+    # APIs of others, whose clients are served unchanged
+    Feature(router=openai.router, error_formats=openai.ERROR_FORMATS, is_foreign=True, origins="all"),
+    Feature(
+        router=openai_responses.router, error_formats=openai_responses.ERROR_FORMATS, is_foreign=True, origins="all"
+    ),
+    Feature(
+        router=libretranslate.router,
+        error_formats=libretranslate.ERROR_FORMATS,
+        is_foreign=True,
+        origins="all",
+        uploads=("/translate_file",),
+    ),
+    Feature(router=libretranslate.suggestions, is_foreign=True, origins="keyed"),
+    Feature(router=google.router, error_formats=google.ERROR_FORMATS, is_foreign=True, origins="all"),
+    Feature(router=plugins.router, error_formats=plugins.ERROR_FORMATS, is_foreign=True, origins="all"),
+    Feature(
+        router=deepl.router,
+        error_formats=deepl.ERROR_FORMATS,
+        is_foreign=True,
+        origins="all",
+        private=("/v2/glossar", "/v3/glossaries", "/v3/translation_memories"),
+        uploads=("/v2/document", deepl.MEMORY_UPLOAD_PATH),
+    ),
+    # this server's own
+    Feature(router=glossaries.router),
+    Feature(router=memories.router, uploads=(memories.IMPORT_PATH,)),
+    Feature(router=documents.router, origins="keyed", uploads=("/v1/documents",)),
+    Feature(router=mcp.router, error_formats=mcp.ERROR_FORMATS, is_served=mcp.is_served),
+    Feature(router=operators.router, dependencies=(NEEDS_OPERATOR,)),
+    Feature(router=native.probes),
+)
+"""All that a server answers, but for the web pages. Routes are tried in this order: what is called most comes first."""
+_UPLOAD_PATHS = tuple(path for feature in FEATURES for path in feature.uploads)
 
 
 def create_app(service: TranslationService, replicas: Replicas | None = None) -> FastAPI:
@@ -60,7 +115,7 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
         app,
         service,
         is_allowed,
-        _translation_paths(keys_required=service.accounts.required),
+        [one for feature in FEATURES for one in feature.open_paths(keys_required=service.accounts.required)],
         comma_separated(server.cors_origins),
     )
     app.state.replicas = replicas
@@ -69,15 +124,13 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
     app.state.keyless_uploads = asyncio.Semaphore(MAX_KEYLESS_UPLOADS)
     if server.root_path.strip("/"):
         app.add_middleware(RootPath, root_path=server.root_path)
-    errors.install(app, {prefix: one for api in (*COMPAT, mcp) for prefix, one in api.ERROR_FORMATS.items()})
+    errors.install(app, {prefix: one for feature in FEATURES for prefix, one in feature.error_formats.items()})
     app.add_exception_handler(ClientGone, closed)
-    for router in (native.router, *(api.router for api in COMPAT)):  # what is called most is tried first
-        app.include_router(router)
-    for router in (glossaries.router, memories.router, documents.router):
-        app.include_router(router)
-    mcp.install(app, service)
-    app.include_router(operators.router, dependencies=[NEEDS_OPERATOR], responses=operators.ANSWERS)
-    app.include_router(native.probes)
+    for feature in FEATURES:
+        if feature.is_served(service):
+            app.include_router(
+                feature.router, dependencies=feature.dependencies, include_in_schema=not feature.is_foreign
+            )
     page.install(app)
     return app
 
@@ -109,7 +162,7 @@ def _install_middleware(
         tracing=service.tracing,
         max_body_bytes=service.settings.server.max_body_bytes,
         max_upload_bytes=service.settings.documents.max_bytes + _UPLOAD_FIELD_BYTES,
-        upload_paths=UPLOAD_PATHS,
+        upload_paths=_UPLOAD_PATHS,
         is_allowed=is_allowed,
         open_paths=open_paths,
         origins=origins,

@@ -18,9 +18,7 @@ from dragoman.api.input import Service
 from dragoman.api.replicas import Replicas, sum_stats
 from dragoman.wire import MetricsTarget, Stats
 
-ANSWERS = openapi.failures(schemas.ErrorAnswer, 401, 403)
-
-router = APIRouter()
+router = APIRouter(responses=openapi.failures(schemas.ErrorAnswer, 401, 403))
 
 
 async def _replicas_of(request: Request) -> Replicas | None:

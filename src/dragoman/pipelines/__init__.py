@@ -1,1 +1,1 @@
-"""How sequences reach an engine: one contract (`base`), `continuous`, two baselines and a fake."""
+"""How sequences reach an engine: one contract (`base`), `continuous` and a fake; packages may register others."""

@@ -9,9 +9,12 @@ frees what the sequence held.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Protocol
 
+from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead
+from dragoman.settings import Settings
 from dragoman.types import Completion, Delta, EngineSequence
 from dragoman.wire import EngineStats
 
@@ -53,7 +56,15 @@ class Engine(Protocol):
 
 
 class Pipeline(Engine, Protocol):
-    """One way of feeding an engine: `continuous`, `static_batch`, `workers` or `fake`."""
+    """One way of feeding an engine, such as `continuous`."""
 
     @property
     def name(self) -> str: ...
+
+
+class PipelineFactory(Protocol):
+    """What a package registers, by the pipeline's name, as an entry point of the group `dragoman.pipelines`."""
+
+    def __call__(self, settings: Settings, spec: EngineSpec, log_file: Path | None, /) -> Pipeline:
+        """Build the pipeline, and start nothing yet. What its engines write goes to `log_file`; None: to the terminal."""
+        ...

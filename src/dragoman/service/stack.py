@@ -10,9 +10,10 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -22,14 +23,14 @@ from dragoman.engine import forkserver, process
 from dragoman.engine.checkpoint import read_config, revision
 from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.gpu import Fresh, find_gpus
-from dragoman.pipelines.base import Pipeline
+from dragoman.pipelines.base import Pipeline, PipelineFactory
 from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.cache import CacheFile, SegmentCache
-from dragoman.settings import CacheSettings, ModelSettings, Settings, StorageSettings
+from dragoman.settings import PIPELINES, CacheSettings, ModelSettings, Settings, StorageSettings
 from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
@@ -88,30 +89,21 @@ def engine_spec(settings: Settings) -> EngineSpec:
     return resolve(model, engine, device())
 
 
-def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
-    """Build the pipeline that the settings name, without starting it."""
-    chosen = settings.pipeline
-    if chosen.name == "fake":
-        from dragoman.pipelines.fake import FakePipeline
+def _build_fake(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipeline:
+    from dragoman.pipelines.fake import FakePipeline
 
-        answer = _pseudolocalized_prompt(settings.model.path or str(phrasebook.model_dir()))
-        max_model_len = spec.engine.max_model_len or 1024
-        return FakePipeline(
-            answer,
-            step_s=chosen.fake_step_ms / 1000,
-            slots=spec.slots,
-            max_model_len=max_model_len,
-            stream_interval_s=settings.engine.stream_interval_ms / 1000,
-        )
-    log_file = forkserver.prepare(settings)
-    if chosen.name != "continuous":
-        from dragoman.pipelines import baselines
+    answer = _pseudolocalized_prompt(settings.model.path or str(phrasebook.model_dir()))
+    max_model_len = spec.engine.max_model_len or 1024
+    return FakePipeline(
+        answer,
+        step_s=settings.pipeline.fake_step_ms / 1000,
+        slots=spec.slots,
+        max_model_len=max_model_len,
+        stream_interval_s=settings.engine.stream_interval_ms / 1000,
+    )
 
-        if chosen.name == "workers":
-            return baselines.workers(spec, log_file, workers=chosen.workers)
-        return baselines.static_batch(
-            spec, log_file, batch_size=chosen.batch_size, batch_timeout_ms=chosen.batch_timeout_ms
-        )
+
+def _build_continuous(settings: Settings, spec: EngineSpec, log_file: Path | None) -> Pipeline:
     log.info("importing vLLM")
     began_s = monotonic()
     with process.streams_to_file(log_file) if log_file else nullcontext():  # vllm prints while it is imported
@@ -123,7 +115,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         log_file,
         shutdown_timeout_s=settings.server.drain_timeout_s,
         import_s=monotonic() - began_s,
-        hang_timeout_s=chosen.hang_timeout_s,
+        hang_timeout_s=settings.pipeline.hang_timeout_s,
     )
     return ContinuousPipeline(engine)
 
@@ -138,6 +130,20 @@ def _pseudolocalized_prompt(model: str) -> Callable[[EngineSequence], str]:
     file = Path(model) / "tokenizer.json"
     tokenizer: Any = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(model)
     return lambda sequence: pseudolocalized(tokenizer.decode(sequence.prompt_token_ids, skip_special_tokens=True))
+
+
+BUILT_IN: Mapping[str, PipelineFactory] = {"continuous": _build_continuous, "fake": _build_fake}
+
+
+def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
+    """Build the pipeline that the settings name, without starting it: a built-in one, or one that a package registers."""
+    name = settings.pipeline.name
+    log_file = forkserver.prepare(settings) if name != "fake" else None
+    if name in BUILT_IN:
+        return BUILT_IN[name](settings, spec, log_file)
+    (entry,) = metadata.entry_points(group=PIPELINES, name=name)  # the settings have checked the name
+    build: PipelineFactory = entry.load()
+    return build(settings, spec, log_file)
 
 
 def build_cache(settings: CacheSettings, model: Model, spec: EngineSpec) -> SegmentCache:

@@ -10,11 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from jsonschema import Draft202012Validator
 
-from dragoman.api.compat.deepl import schemas
 from dragoman.api.compat.deepl.languages import can_express, source_codes, target_tags
-from dragoman.api.openapi import Schema
 from dragoman.errors import (
     DeadlineExceeded,
     DragomanError,
@@ -33,6 +30,7 @@ from dragoman.service.service import TranslationService
 from dragoman.settings import CacheSettings, ServerSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
 from dragoman.types import ANONYMOUS, Event, Planned, PromptOptions
+from tests.openapi import validator
 from tests.serving import echoing, served, service_over
 
 HELLO = "Where is the train station?"
@@ -68,18 +66,18 @@ async def client(service: TranslationService, server: httpx.AsyncClient) -> Asyn
         await service.glossaries.delete(stored.id)
 
 
-def checked(answer: httpx.Response, schema: Schema, status: int = 200) -> Any:
-    """The JSON of an answer that has the shape of DeepL's."""
+def checked(answer: httpx.Response, schema: str, status: int = 200) -> Any:
+    """The JSON of an answer that has a shape of DeepL's."""
     assert answer.status_code == status, answer.text
     assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]
     body = answer.json()
-    Draft202012Validator(schema).validate(body)
+    validator("deepl", schema).validate(body)
     return body
 
 
 async def translated(client: httpx.AsyncClient, **body: Any) -> list[dict[str, Any]]:
     answer = await client.post("/v2/translate", json={"text": [HELLO], "target_lang": "JA", **body})
-    return checked(answer, schemas.TRANSLATIONS)["translations"]
+    return checked(answer, "Translations")["translations"]
 
 
 # ---- translate
@@ -90,7 +88,7 @@ async def test_json_and_forms_are_one(client: httpx.AsyncClient) -> None:
     assert await translated(client) == [expected]
     assert await translated(client, text=HELLO, source_lang="", preserve_formatting=True) == [expected]
     form = {"text": [HELLO, "", "Thank you."], "target_lang": "ja", "show_billed_characters": "1", "ignore_tags": "x,y"}
-    answer = checked(await client.post("/v2/translate", data=form), schemas.TRANSLATIONS)
+    answer = checked(await client.post("/v2/translate", data=form), "Translations")
     assert [one["text"] for one in answer["translations"]] == ["~" + HELLO, "", "~Thank you."]
 
 
@@ -161,7 +159,7 @@ async def test_what_cannot_be_honoured_is_a_400_that_names_it(
 ) -> None:
     sent = json.dumps({"text": [HELLO], "target_lang": "JA", **body})
     answer = await client.post("/v2/translate", content=sent, headers={"Content-Type": "application/json"})
-    assert named in checked(answer, schemas.ERROR, 400)["message"]
+    assert named in checked(answer, "Error", 400)["message"]
 
 
 @pytest.mark.parametrize(
@@ -175,13 +173,13 @@ async def test_what_cannot_be_honoured_is_a_400_that_names_it(
 )
 async def test_bodies_that_cannot_be_read(client: httpx.AsyncClient, content: bytes, kind: str) -> None:
     answer = await client.post("/v2/translate", content=content, headers={"Content-Type": kind})
-    checked(answer, schemas.ERROR, 400)
+    checked(answer, "Error", 400)
 
 
 async def test_too_large(client: httpx.AsyncClient) -> None:
     body = {"text": ["a"] * 1_001, "target_lang": "JA"}
-    checked(await client.post("/v2/translate", json=body), schemas.ERROR, 413)
-    checked(await client.post("/v2/translate", content=b"x" * 200_001), schemas.ERROR, 413)
+    checked(await client.post("/v2/translate", json=body), "Error", 413)
+    checked(await client.post("/v2/translate", content=b"x" * 200_001), "Error", 413)
 
 
 # ---- errors
@@ -214,7 +212,7 @@ async def test_failures_have_the_statuses_of_deepl(
 
     monkeypatch.setattr(service, "events", fail)
     answer = await client.post("/v2/translate", json={"text": HELLO, "target_lang": "JA"})
-    assert checked(answer, schemas.ERROR, status)["message"] == error.message
+    assert checked(answer, "Error", status)["message"] == error.message
     assert ("retry-after" in answer.headers) == (status in (429, 503))
 
 
@@ -222,15 +220,15 @@ async def test_failures_have_the_statuses_of_deepl(
 
 
 async def test_languages(client: httpx.AsyncClient) -> None:
-    sources = checked(await client.get("/v2/languages"), schemas.LANGUAGES)
+    sources = checked(await client.get("/v2/languages"), "Languages")
     assert [one["language"] for one in sources] == ["EN", "JA", "KO", "ZH"]
     assert sources[0] == {"language": "EN", "name": "English"}
-    targets = checked(await client.get("/v2/languages", params={"type": "target"}), schemas.LANGUAGES)
+    targets = checked(await client.get("/v2/languages", params={"type": "target"}), "Languages")
     assert [one["language"] for one in targets] == ["EN-GB", "EN-US", "JA", "KO", "ZH", "ZH-HANS"]
     assert {one["supports_formality"] for one in targets} == {False}
-    assert checked(await client.request("GET", "/v2/languages", data={"type": "target"}), schemas.LANGUAGES) == targets
-    checked(await client.get("/v2/languages", params={"type": "both"}), schemas.ERROR, 400)
-    pairs = checked(await client.get("/v2/glossary-language-pairs"), schemas.PAIRS)["supported_languages"]
+    assert checked(await client.request("GET", "/v2/languages", data={"type": "target"}), "Languages") == targets
+    checked(await client.get("/v2/languages", params={"type": "both"}), "Error", 400)
+    pairs = checked(await client.get("/v2/glossary-language-pairs"), "Pairs")["supported_languages"]
     assert len(pairs) == 12
     assert {"source_lang": "en", "target_lang": "ja"} in pairs
 
@@ -238,7 +236,7 @@ async def test_languages(client: httpx.AsyncClient) -> None:
 async def test_languages_of_version_3(client: httpx.AsyncClient) -> None:
     async def languages(resource: str) -> dict[str, Any]:
         answer = await client.get("/v3/languages", params={"resource": resource})
-        return {one["lang"]: one for one in checked(answer, schemas.RESOURCE_LANGUAGES)}
+        return {one["lang"]: one for one in checked(answer, "ResourceLanguages")}
 
     texts = await languages("translate_text")
     assert {tag: (one["usable_as_source"], one["usable_as_target"]) for tag, one in texts.items()} == {
@@ -253,8 +251,8 @@ async def test_languages_of_version_3(client: httpx.AsyncClient) -> None:
     assert list(await languages("glossary")) == ["en", "ja", "ko", "zh"]
     assert await languages("voice") == {}
     for params in ({}, {"resource": "cars"}):
-        checked(await client.get("/v3/languages", params=params), schemas.ERROR, 400)
-    resources = checked(await client.get("/v3/languages/resources"), schemas.RESOURCES)
+        checked(await client.get("/v3/languages", params=params), "Error", 400)
+    resources = checked(await client.get("/v3/languages/resources"), "Resources")
     assert [one["name"] for one in resources] == [
         "translate_text",
         "translate_document",
@@ -267,7 +265,7 @@ async def test_usage_style_rules_and_translation_memories(
     client: httpx.AsyncClient, service: TranslationService
 ) -> None:
     await translated(client)
-    usage = checked(await client.get("/v2/usage"), schemas.USAGE)
+    usage = checked(await client.get("/v2/usage"), "Usage")
     assert usage["character_count"] == service.accounts.usage(ANONYMOUS).characters >= len(HELLO)
     assert usage["character_limit"] == 10**12
     assert (await client.get("/v3/style_rules")).json() == {"style_rules": []}
@@ -304,7 +302,7 @@ def test_languages_of_larger_models() -> None:
     ],
 )
 async def test_what_is_not_offered(client: httpx.AsyncClient, method: str, path: str, status: int) -> None:
-    checked(await client.request(method, path), schemas.ERROR, status)
+    checked(await client.request(method, path), "Error", status)
 
 
 # ---- glossaries
@@ -316,14 +314,14 @@ async def created(client: httpx.AsyncClient, name: str = "IT", **body: object) -
     answer = await client.post(
         "/v2/glossaries", json={"name": name, **DE, "entries": ENTRIES, "entries_format": "tsv"} | body
     )
-    return checked(answer, schemas.GLOSSARY, 201)
+    return checked(answer, "Glossary", 201)
 
 
 async def test_a_repeated_request_stores_a_glossary_once(client: httpx.AsyncClient) -> None:
     """Clients send a request again that was not answered in time."""
     assert await created(client) == await created(client)
     answer = await client.post("/v3/glossaries", json={"name": "IT", "dictionaries": [{**DE, "entries": ENTRIES}]})
-    checked(answer, schemas.MULTILINGUAL, 201)
+    checked(answer, "Multilingual", 201)
     assert len((await client.get("/v2/glossaries")).json()["glossaries"]) == 1
 
 
@@ -333,40 +331,41 @@ async def test_csv_may_name_the_languages_of_its_entries(client: httpx.AsyncClie
     tsv = await client.get(f"/v2/glossaries/{glossary['glossary_id']}/entries")
     assert tsv.text == 'say "queue"\tSchlange, Warte-\nserver\tServer'
     refused = await client.get(f"/v2/glossaries/{glossary['glossary_id']}/entries", headers={"Accept": "text/csv"})
-    checked(refused, schemas.ERROR, 415)
+    checked(refused, "Error", 415)
 
 
 async def test_a_glossary_of_version_2_is_listed_found_and_deleted(client: httpx.AsyncClient) -> None:
     glossary = await created(client)
     path = f"/v2/glossaries/{glossary['glossary_id']}"
     assert (glossary["entry_count"], glossary["ready"]) == (2, True)
-    assert checked(await client.get("/v2/glossaries"), schemas.GLOSSARIES) == {"glossaries": [glossary]}
-    assert checked(await client.get(path), schemas.GLOSSARY) == glossary
+    assert checked(await client.get("/v2/glossaries"), "Glossaries") == {"glossaries": [glossary]}
+    assert checked(await client.get(path), "Glossary") == glossary
     assert (await client.get(f"{path}/entries")).text == ENTRIES
     assert (await client.delete(path)).status_code == 204
     for method in ("GET", "DELETE"):
-        checked(await client.request(method, path), schemas.ERROR, 404)
+        checked(await client.request(method, path), "Error", 404)
 
 
 async def test_a_glossary_of_version_3_by_forms(client: httpx.AsyncClient) -> None:
     both = [{**DE, "entries": ENTRIES}, {"source_lang": "de", "target_lang": "en", "entries": "Server\tserver"}]
     answer = await client.post("/v3/glossaries", json={"name": "IT", "dictionaries": both})
-    path = f"/v3/glossaries/{checked(answer, schemas.MULTILINGUAL, 201)['glossary_id']}"
-    checked(await client.get("/v3/glossaries"), schemas.MULTILINGUALS)
+    glossary = checked(answer, "Multilingual", 201)
+    path = f"/v3/glossaries/{glossary['glossary_id']}"
+    checked(await client.get("/v3/glossaries"), "Multilinguals")
     assert (await client.get("/v2/glossaries")).json() == {"glossaries": []}
-    checked(await client.get(path.replace("v3", "v2")), schemas.ERROR, 404)
+    checked(await client.get(path.replace("v3", "v2")), "Error", 404)
     form = {f"dictionaries[0].{name}": value for name, value in {**DE, "entries": "cache\tCache"}.items()}
-    patched = checked(await client.patch(path, data={"name": "Computers", **form}), schemas.MULTILINGUAL)
+    patched = checked(await client.patch(path, data={"name": "Computers", **form}), "Multilingual")
     assert patched["name"] == "Computers"
     assert {**DE, "entry_count": 3} in patched["dictionaries"]
     replaced = await client.put(f"{path}/dictionaries", data={**DE, "entries": "a\tb", "entries_format": "tsv"})
-    assert checked(replaced, schemas.DICTIONARY) == {**DE, "entry_count": 1}
-    [found] = checked(await client.get(f"{path}/entries", params=DE), schemas.ENTRIES)["dictionaries"]
+    assert checked(replaced, "Dictionary") == {**DE, "entry_count": 1}
+    [found] = checked(await client.get(f"{path}/entries", params=DE), "Entries")["dictionaries"]
     assert found["entries"] == "a\tb"
     assert (await client.delete(f"{path}/dictionaries", params=DE)).status_code == 204
-    checked(await client.get(f"{path}/entries", params=DE), schemas.ERROR, 404)
+    checked(await client.get(f"{path}/entries", params=DE), "Error", 404)
     assert (await client.delete(path)).status_code == 204
-    checked(await client.get(path), schemas.ERROR, 404)
+    checked(await client.get(path), "Error", 404)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +392,7 @@ async def test_glossaries_that_are_refused(
     client: httpx.AsyncClient, method: str, path: str, body: dict[str, object]
 ) -> None:
     await created(client)
-    checked(await client.request(method, path, json=body), schemas.ERROR, 400)
+    checked(await client.request(method, path, json=body), "Error", 400)
 
 
 async def test_a_translation_uses_its_glossaries_the_first_one_first(client: httpx.AsyncClient) -> None:
@@ -409,4 +408,4 @@ async def test_a_translation_uses_its_glossaries_the_first_one_first(client: htt
     assert "サーバー" not in found["text"] and "サーバ" in found["text"]
     for missing in ("00000000-0000-0000-0000-000000000000", one["glossary_id"]):
         sent = {**call, "target_lang": "KO", "glossary_id": missing}
-        checked(await client.post("/v2/translate", json=sent), schemas.ERROR, 404)
+        checked(await client.post("/v2/translate", json=sent), "Error", 404)

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from dragoman.api.compat.deepl import schemas
 from dragoman.documents import tmx
 from dragoman.service import memory_jobs
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
@@ -48,8 +47,8 @@ class Client:
         """The job after its file was uploaded without a key, as DeepL's clients do."""
         source = {"file_name": name, "content_length": len(content)}
         body = {"source_file": source} | ({"parameters": parameters} if parameters else {})
-        made = checked(await self.call("POST", f"{FOLDER}/import", json=body), schemas.MEMORY_IMPORT, 202)
-        waiting = checked(await self.call("GET", f"{FOLDER}/jobs/{made['job_id']}"), schemas.MEMORY_JOB)
+        made = checked(await self.call("POST", f"{FOLDER}/import", json=body), "MemoryImport", 202)
+        waiting = checked(await self.call("GET", f"{FOLDER}/jobs/{made['job_id']}"), "MemoryJob")
         assert waiting["results"][0]["status"] == "awaiting_input"
         assert made["upload_url"].startswith(str(self.http.base_url))
         headers = {"Content-Type": "application/xml"}
@@ -57,7 +56,7 @@ class Client:
         assert uploaded.status_code == 200, uploaded.text
         async with asyncio.timeout(HANG_S):
             while True:
-                job = checked(await self.call("GET", f"{FOLDER}/jobs/{made['job_id']}"), schemas.MEMORY_JOB)
+                job = checked(await self.call("GET", f"{FOLDER}/jobs/{made['job_id']}"), "MemoryJob")
                 if job["results"][0]["status"] != "processing":
                     return {**job, "upload_url": made["upload_url"]}
                 await asyncio.sleep(0.02)
@@ -95,19 +94,19 @@ async def test_a_file_is_imported_listed_used_and_deleted(client: Client) -> Non
     assert (job["operation"], job["parameters"], result["status"]) == ("import", {"display_name": "Legal"}, "completed")
     assert result["skipped_segment_count"] == 1
     id = result["translation_memory_id"]
-    listed = checked(await client.call("GET", FOLDER), schemas.MEMORIES)
+    listed = checked(await client.call("GET", FOLDER), "Memories")
     assert listed["total_count"] == 1
     [memory] = listed["translation_memories"]
     assert (memory["translation_memory_id"], memory["name"], memory["segment_count"]) == (id, "Legal", 2)
     assert (memory["source_language"], memory["target_languages"]) == ("en", ["ja"])
-    assert checked(await client.call("GET", f"{FOLDER}/{id}"), schemas.MEMORY) == memory
+    assert checked(await client.call("GET", f"{FOLDER}/{id}"), "Memory") == memory
     assert await client.translate(HELLO, translation_memory_id=id, translation_memory_threshold=80) == KONNICHIWA
     assert (
         await client.translate(HELLO, translation_memory_id="Legal", translation_memory_threshold="100") == KONNICHIWA
     )
     assert (await client.call("DELETE", f"{FOLDER}/{id}")).status_code == 204
     for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/segments"), ("POST", "/export")):
-        checked(await client.call(method, f"{FOLDER}/{id}{path}"), schemas.ERROR, 404)
+        checked(await client.call(method, f"{FOLDER}/{id}{path}"), "Error", 404)
     assert await client.translate(HELLO, 404, translation_memory_id=id) == "Translation memory not found"
 
 
@@ -116,20 +115,20 @@ async def test_memories_are_listed_by_pages(client: Client) -> None:
         await client.import_file(name=name)
     names: list[str] = []
     for page in (0, 1, 2):
-        found = checked(await client.call("GET", FOLDER, params={"page": page, "page_size": 2}), schemas.MEMORIES)
+        found = checked(await client.call("GET", FOLDER, params={"page": page, "page_size": 2}), "Memories")
         assert found["total_count"] == 3
         names += [one["name"] for one in found["translation_memories"]]
     assert names == ["a", "b", "b (2)"]
     for params in ({"page_size": 26}, {"page_size": 0}, {"page": "x"}, {"page": "-1"}):
-        checked(await client.call("GET", FOLDER, params=params), schemas.ERROR, 400)
+        checked(await client.call("GET", FOLDER, params=params), "Error", 400)
 
 
 async def test_segments_are_read_by_pages_and_found_by_their_text(client: Client) -> None:
     id = (await client.import_file())["results"][0]["translation_memory_id"]
     path = f"{FOLDER}/{id}/segments"
-    first = checked(await client.call("GET", path, params={"page_size": 1}), schemas.MEMORY_SEGMENTS)
+    first = checked(await client.call("GET", path, params={"page_size": 1}), "MemorySegments")
     params = {"page_size": 1, "page_cursor": first["next_page_cursor"]}
-    last = checked(await client.call("GET", path, params=params), schemas.MEMORY_SEGMENTS)
+    last = checked(await client.call("GET", path, params=params), "MemorySegments")
     assert "next_page_cursor" not in last
     segments = first["segments"] + last["segments"]
     assert {one["source_text"]: one["targets"][0]["target_text"] for one in segments} == {
@@ -141,13 +140,13 @@ async def test_segments_are_read_by_pages_and_found_by_their_text(client: Client
     for text, case_sensitive, number in (("MORNING", "false", 1), ("MORNING", "true", 0), ("おは", "true", 1)):
         params = {"filter_text": text, "filter_case_sensitive": case_sensitive}
         assert len((await client.call("GET", path, params=params)).json()["segments"]) == number
-    checked(await client.call("GET", path, params={"filter_text": "a"}), schemas.ERROR, 400)
+    checked(await client.call("GET", path, params={"filter_text": "a"}), "Error", 400)
 
 
 async def test_a_memory_is_exported_without_a_key(client: Client) -> None:
     id = (await client.import_file())["results"][0]["translation_memory_id"]
-    made = checked(await client.call("POST", f"{FOLDER}/{id}/export"), schemas.MEMORY_EXPORT, 202)
-    job = checked(await client.call("GET", f"{FOLDER}/jobs/{made['job_id']}"), schemas.MEMORY_JOB)
+    made = checked(await client.call("POST", f"{FOLDER}/{id}/export"), "MemoryExport", 202)
+    job = checked(await client.call("GET", f"{FOLDER}/jobs/{made['job_id']}"), "MemoryJob")
     [result] = job["results"]
     assert (job["operation"], job["parameters"], result["status"]) == (
         "export",
@@ -161,7 +160,7 @@ async def test_a_memory_is_exported_without_a_key(client: Client) -> None:
     }
     wrong = result["download_url"][:-1] + ("0" if result["download_url"][-1] != "0" else "1")
     for address in (wrong, f"{FOLDER}/download?token=x.y", f"{FOLDER}/download"):
-        checked(await client.http.get(address), schemas.ERROR, 404)
+        checked(await client.http.get(address), "Error", 404)
 
 
 @pytest.mark.acceptance
@@ -184,7 +183,7 @@ async def test_a_file_of_another_length_is_refused_and_the_right_one_taken_then(
     source = {"file_name": "a.tmx", "content_length": len(CONTENT)}
     made = (await client.call("POST", f"{FOLDER}/import", json={"source_file": source})).json()
     for content in (CONTENT[:-1], CONTENT + b"\n"):
-        answer = checked(await client.http.put(made["upload_url"], content=content), schemas.ERROR, 400)
+        answer = checked(await client.http.put(made["upload_url"], content=content), "Error", 400)
         assert "content_length" in answer["message"]
     assert (await client.http.put(made["upload_url"], content=CONTENT)).status_code == 200
     await until_equal(lambda: client.call("GET", f"{FOLDER}?page_size=25"), "total_count", 1)
@@ -213,8 +212,8 @@ async def test_uploads_are_bounded_and_need_their_address(client: Client) -> Non
     made = (await client.call("POST", f"{FOLDER}/import", json={"source_file": source})).json()
     assert (await client.http.put(made["upload_url"], content=b"x" * 100_001)).status_code == 413
     wrong = made["upload_url"].replace(made["job_id"], "0" * 36)
-    checked(await client.http.put(wrong, content=CONTENT), schemas.ERROR, 404)
-    checked(await client.http.put(f"{FOLDER}/upload", content=CONTENT), schemas.ERROR, 404)
+    checked(await client.http.put(wrong, content=CONTENT), "Error", 404)
+    checked(await client.http.put(f"{FOLDER}/upload", content=CONTENT), "Error", 404)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +231,7 @@ async def test_uploads_are_bounded_and_need_their_address(client: Client) -> Non
     ],
 )
 async def test_what_no_import_begins_with(client: Client, body: dict[str, Any]) -> None:
-    checked(await client.call("POST", f"{FOLDER}/import", json=body), schemas.ERROR, 400)
+    checked(await client.call("POST", f"{FOLDER}/import", json=body), "Error", 400)
 
 
 @pytest.mark.acceptance
@@ -256,10 +255,10 @@ async def test_another_key_has_no_part_in_it(client: Client, clients: tuple[Clie
         ("POST", f"{id}/export"),
         ("GET", f"jobs/{job['job_id']}"),
     ):
-        checked(await other.call(method, f"{FOLDER}/{path}"), schemas.ERROR, 404)
+        checked(await other.call(method, f"{FOLDER}/{path}"), "Error", 404)
     assert (await other.call("GET", FOLDER)).json() == {"translation_memories": [], "total_count": 0}
     assert await other.translate(HELLO) != KONNICHIWA
-    checked(await client.http.get(FOLDER), schemas.ERROR, 403)
+    checked(await client.http.get(FOLDER), "Error", 403)
 
 
 @pytest.mark.parametrize(
@@ -298,5 +297,5 @@ async def test_an_import_that_lost_its_server_has_failed(tmp_path: Path, monkeyp
         assert await service.memories.store.update_job(made["job_id"], "awaiting_input", status="processing")
         for stale_s, status in ((60.0, "processing"), (-1.0, "failed")):
             monkeypatch.setattr(memory_jobs, "STALE_S", stale_s)
-            job = checked(await client.call("GET", f"{FOLDER}/jobs/{made['job_id']}"), schemas.MEMORY_JOB)
+            job = checked(await client.call("GET", f"{FOLDER}/jobs/{made['job_id']}"), "MemoryJob")
             assert job["results"][0]["status"] == status

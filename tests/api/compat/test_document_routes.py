@@ -11,11 +11,9 @@ from typing import Any, Literal
 
 import httpx
 import pytest
-from jsonschema import Draft202012Validator
 
 from dragoman.api import answers
 from dragoman.api.compat import libretranslate
-from dragoman.api.compat.deepl import schemas
 from dragoman.documents.formats import FORMATS
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
@@ -30,6 +28,7 @@ from dragoman.settings import (
 from dragoman.storage.database import Database
 from dragoman.types import ANONYMOUS, Account
 from tests.api.compat.test_deepl import checked
+from tests.openapi import validator
 from tests.serving import HeldPipeline, echoing, keyed_service, served, service_over
 from tests.waiting import HANG_S, until
 
@@ -70,9 +69,7 @@ async def client(service: TranslationService) -> AsyncIterator[httpx.AsyncClient
 
 
 async def uploaded(client: httpx.AsyncClient, **sent: Any) -> dict[str, str]:
-    handle = checked(
-        await client.post("/v2/document", **({"files": FILE, "data": FIELDS} | sent)), schemas.DOCUMENT_HANDLE
-    )
+    handle = checked(await client.post("/v2/document", **({"files": FILE, "data": FIELDS} | sent)), "DocumentHandle")
     assert re.fullmatch("[0-9A-F]{32}", handle["document_id"]) and re.fullmatch("[0-9A-F]{64}", handle["document_key"])
     return handle
 
@@ -82,7 +79,7 @@ async def ended(client: httpx.AsyncClient, handle: dict[str, str]) -> dict[str, 
     path, body = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
     async with asyncio.timeout(HANG_S):
         while True:
-            status = checked(await client.post(path, json=body), schemas.DOCUMENT_STATUS)
+            status = checked(await client.post(path, json=body), "DocumentStatus")
             if status["status"] in ("done", "error"):
                 return status
             await asyncio.sleep(0.1)
@@ -140,19 +137,17 @@ async def test_what_can_be_known_of_an_upload_is_refused_at_once(
 ) -> None:
     sent = {name: value for name, value in (FIELDS | fields).items() if value is not None}
     answer = await client.post("/v2/document", files={"file": file}, data=sent)
-    assert message in checked(answer, schemas.ERROR, 400)["message"]
+    assert message in checked(answer, "Error", 400)["message"]
 
 
 async def test_an_upload_without_a_file_too_large_or_with_an_unknown_glossary_is_refused(
     client: httpx.AsyncClient,
 ) -> None:
-    checked(await client.post("/v2/document", files={"x": (None, "y")}, data=FIELDS), schemas.ERROR, 400)
-    checked(await client.post("/v2/document", json=FIELDS), schemas.ERROR, 400)
-    checked(
-        await client.post("/v2/document", files={"file": ("a.txt", b"a" * 1_100_000)}, data=FIELDS), schemas.ERROR, 413
-    )
+    checked(await client.post("/v2/document", files={"x": (None, "y")}, data=FIELDS), "Error", 400)
+    checked(await client.post("/v2/document", json=FIELDS), "Error", 400)
+    checked(await client.post("/v2/document", files={"file": ("a.txt", b"a" * 1_100_000)}, data=FIELDS), "Error", 413)
     answer = await client.post("/v2/document", files=FILE, data=FIELDS | {"glossary_id": "nothing"})
-    checked(answer, schemas.ERROR, 404)
+    checked(answer, "Error", 404)
 
 
 async def test_equal_languages_are_an_error_of_the_job(client: httpx.AsyncClient) -> None:
@@ -166,8 +161,8 @@ async def test_a_document_needs_its_key(client: httpx.AsyncClient) -> None:
     for path in ("", "/result"):
         for id, key in ((handle["document_id"], "0" * 64), ("0" * 32, handle["document_key"])):
             answer = await client.post(f"/v2/document/{id}{path}", json={"document_key": key})
-            checked(answer, schemas.ERROR, 404)
-        checked(await client.post(f"/v2/document/{handle['document_id']}{path}", json={}), schemas.ERROR, 400)
+            checked(answer, "Error", 404)
+        checked(await client.post(f"/v2/document/{handle['document_id']}{path}", json={}), "Error", 400)
 
 
 async def test_until_it_is_done_a_document_counts_and_has_no_result(tmp_path: Path) -> None:
@@ -177,24 +172,24 @@ async def test_until_it_is_done_a_document_counts_and_has_no_result(tmp_path: Pa
         pipeline.hold()
         handle = await uploaded(client)
         await until(lambda: pipeline.generations > 0, "a sequence")
-        checked(await result(client, handle), schemas.ERROR, 503)
-        usage = checked(await client.get("/v2/usage"), schemas.USAGE)
+        checked(await result(client, handle), "Error", 503)
+        usage = checked(await client.get("/v2/usage"), "Usage")
         assert (usage["document_count"], usage["document_limit"]) == (1, settings.documents.max_jobs_per_key)
         pipeline.release.set()
         assert (await ended(client, handle))["status"] == "done"
-        assert checked(await client.get("/v2/usage"), schemas.USAGE)["document_count"] == 0
+        assert checked(await client.get("/v2/usage"), "Usage")["document_count"] == 0
         await service.documents.delete(
             await service.documents.get(handle["document_id"], secret=handle["document_key"])
         )
-        checked(await result(client, handle), schemas.ERROR, 404)
+        checked(await result(client, handle), "Error", 404)
 
 
 async def test_languages_of_documents(client: httpx.AsyncClient) -> None:
     answer = await client.get("/v3/languages", params={"resource": "translate_document"})
-    found = {one["lang"]: one["features"] for one in checked(answer, schemas.RESOURCE_LANGUAGES)}
+    found = {one["lang"]: one["features"] for one in checked(answer, "ResourceLanguages")}
     assert {"en", "ja", "ko", "zh"} <= set(found)
     assert set(found["en"]) == {"auto_detection", "glossary", "translation_memory"}
-    resources = checked(await client.get("/v3/languages/resources"), schemas.RESOURCES)
+    resources = checked(await client.get("/v3/languages/resources"), "Resources")
     assert "translate_document" in {one["name"] for one in resources}
 
 
@@ -306,9 +301,9 @@ async def test_a_server_without_a_folder_refuses_files(tmp_path: Path) -> None:
         answer = await client.post("/translate_file", files=FILE, data=LIBRE)
         assert (answer.status_code, answer.json()["error"]) == (403, "Files translation are disabled on this server.")
         assert (await client.get("/frontend/settings")).json()["filesTranslation"] is False
-        checked(await client.post("/v2/document", files=FILE, data=FIELDS), schemas.ERROR, 403)
-        assert checked(await client.get("/v3/languages?resource=translate_document"), schemas.RESOURCE_LANGUAGES) == []
-        Draft202012Validator(schemas.USAGE).validate((await client.get("/v2/usage")).json())
+        checked(await client.post("/v2/document", files=FILE, data=FIELDS), "Error", 403)
+        assert checked(await client.get("/v3/languages?resource=translate_document"), "ResourceLanguages") == []
+        validator("deepl", "Usage").validate((await client.get("/v2/usage")).json())
 
 
 # ---- keys

@@ -8,13 +8,12 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman import languages
-from dragoman.api import openapi
 from dragoman.api.answers import JsonResponse, json_items
 from dragoman.api.compat.exchange import Call, caller, regional_code
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
 from dragoman.types import Detection, TextFormat, Translation
 
-router = APIRouter(prefix="/language/translate/v2", tags=["Google"], default_response_class=Response)
+router = APIRouter(prefix="/language/translate/v2")
 
 _KINDS = {
     400: ("INVALID_ARGUMENT", "invalid"),
@@ -40,62 +39,13 @@ def _error(status: int, fault: Fault) -> dict[str, Any]:
 ERROR_FORMATS: dict[str, ErrorFormat] = {"/language/translate": foreign_format(_STATUSES, _error)}
 """A missing key is 403 and a wrong one 400, as Google's; a used-up quota is 403, a rate limit 429."""
 
-# ---- OpenAPI
-
-_KEY = {"key": openapi.TEXT}
-_TRANSLATE = {
-    "q": openapi.example(openapi.TEXT_OR_TEXTS, "Where is the train station?"),
-    "target": openapi.example(openapi.TEXT, "ja"),
-    "source": openapi.example(openapi.TEXT, "en"),
-    "format": openapi.choice("html", "text"),
-    "model": openapi.TEXT,
-    **_KEY,
-}
-_DETECT = {"q": _TRANSLATE["q"], **_KEY}
-_LIST = {"target": openapi.TEXT, "model": openapi.TEXT, **_KEY}
-_FAULTS = openapi.array(openapi.object_of(dict.fromkeys(("message", "domain", "reason"), openapi.TEXT)))
-_ERROR_PROPERTIES = {"code": openapi.INTEGER, "message": openapi.TEXT, "errors": _FAULTS, "status": openapi.TEXT}
-_ERROR = openapi.object_of({"error": openapi.object_of(_ERROR_PROPERTIES)})
-
-
-def _answers(name: str, item: openapi.Schema, *statuses: int) -> openapi.Answers:
-    data = openapi.object_of({"data": openapi.object_of({name: openapi.array(item)})})
-    return openapi.answers(data, _ERROR, 403, *statuses)
-
-
-_TRANSLATED = _answers(
-    "translations",
-    openapi.object_of(
-        {"translatedText": openapi.TEXT, "detectedSourceLanguage": openapi.TEXT, "model": openapi.TEXT},
-        "detectedSourceLanguage",
-        "model",
-    ),
-    429,
-    504,
-)
-_DETECTED = _answers(
-    "detections",
-    openapi.array(
-        openapi.object_of({"language": openapi.TEXT, "isReliable": openapi.FLAG, "confidence": openapi.NUMBER})
-    ),
-)
-_LANGUAGES = _answers("languages", openapi.object_of({"language": openapi.TEXT, "name": openapi.TEXT}, "name"))
-
-
 GoogleCall = Annotated[Call, caller("key", missing="Missing required field: {}")]
 
 
-@router.get(
-    "",
-    summary="Google: translate, by the query",
-    openapi_extra=openapi.query(_TRANSLATE, "q", "target"),
-    responses=_TRANSLATED,
-)
-@router.post(
-    "", summary="Google: translate", openapi_extra=openapi.body(_TRANSLATE, "q", "target"), responses=_TRANSLATED
-)
+@router.get("")
+@router.post("")
 async def translate(call: GoogleCall) -> Response:
-    """Texts are HTML unless `format` is `text`."""
+    """Translate texts, which are HTML unless `format` is `text`."""
     fields = call.fields
     fields.required("target")
     source = call.tag("source") if fields.text("source") else None
@@ -116,17 +66,10 @@ def _translation(one: Translation, model: str) -> dict[str, str]:
     return answer | ({"model": model} if model else {})
 
 
-@router.get(
-    "/detect",
-    summary="Google: detect languages, by the query",
-    openapi_extra=openapi.query(_DETECT, "q"),
-    responses=_DETECTED,
-)
-@router.post(
-    "/detect", summary="Google: detect languages", openapi_extra=openapi.body(_DETECT, "q"), responses=_DETECTED
-)
+@router.get("/detect")
+@router.post("/detect")
 async def detect(call: GoogleCall) -> Response:
-    """A list of one detection for each text."""
+    """Detect languages: a list of one detection for each text."""
     found = await call.detect(await call.texts("q"))
     items = await json_items(call.service, ([_detection(one)] for one in found))
     return JsonResponse({"data": {"detections": items}})
@@ -137,8 +80,8 @@ def _detection(one: Detection) -> dict[str, object]:
     return {"language": language, "isReliable": False, "confidence": one.confidence}
 
 
-@router.post("/languages", include_in_schema=False)
-@router.get("/languages", summary="Google: the languages", openapi_extra=openapi.query(_LIST), responses=_LANGUAGES)
+@router.post("/languages")
+@router.get("/languages")
 async def list_languages(call: GoogleCall) -> Response:
     """The languages that the model serves; with `target`, their names in that language."""
     target = call.fields.text("target")

@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator
 from functools import lru_cache
+from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
 
 from dragoman import __version__, languages
-from dragoman.api import openapi
 from dragoman.api.answers import HeartbeatResponse, JsonResponse, OpenFileResponse, file_headers, json_bytes, json_items
 from dragoman.api.compat import RETRY_GRACE_S, plugins
 from dragoman.api.compat.exchange import (
@@ -34,14 +34,14 @@ from dragoman.api.errors import ErrorFormat, Fault, foreign_format
 from dragoman.api.input import Service, base_url
 from dragoman.documents.formats import BY_EXTENSION
 from dragoman.errors import DragomanError, Forbidden, UnknownDocument
-from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.service.documents import DocumentOptions
 from dragoman.service.memories import SUGGESTIONS
 from dragoman.types import Detection, Event, Planned, TextFormat, Translation
 
-router = APIRouter(tags=["LibreTranslate"], default_response_class=Response)
+router, suggestions = APIRouter(), APIRouter()
 
 FRONTEND_TIMEOUT_MS = 500
+_SPECIFICATION = Path(__file__).with_name("libretranslate.json")
 _CODES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
 """Codes of LibreTranslate's own, and their long forms."""
 _DOWNLOAD = re.compile(r"([0-9A-F]{32})-([0-9a-f]{32})\.")
@@ -77,45 +77,6 @@ ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(
     error_format,
 )
 
-# ---- OpenAPI
-
-_ERROR = openapi.object_of({"error": openapi.TEXT})
-_REFUSED = (403, 429)
-_LANGUAGE = openapi.object_of({"confidence": openapi.NUMBER, "language": openapi.TEXT})
-_KEY = {"api_key": openapi.TEXT}
-_TRANSLATE = {
-    "q": openapi.example(openapi.TEXT_OR_TEXTS, "Where is the train station?"),
-    "source": openapi.example(openapi.TEXT, "auto"),
-    "target": openapi.example(openapi.TEXT, "ja"),
-    "format": openapi.choice("text", "html"),
-    "alternatives": {**openapi.INTEGER, "minimum": 0, "description": f"At most {MAX_ALTERNATIVES} come."},
-    "consecutive": {**openapi.FLAG, "description": "This server's own: the texts follow each other."},
-    **_KEY,
-}
-_SUGGEST = {
-    "q": openapi.example(openapi.TEXT, "Where is the train station?"),
-    "s": openapi.example({**openapi.TEXT, "description": "The translation that is suggested."}, "駅はどこですか？"),
-    "source": openapi.example(openapi.TEXT, "en"),
-    "target": _TRANSLATE["target"],
-    **_KEY,
-}
-_TRANSLATED = openapi.object_of(
-    {
-        "translatedText": openapi.TEXT_OR_TEXTS,
-        "detectedLanguage": {"anyOf": [_LANGUAGE, openapi.array(_LANGUAGE)]},
-        "alternatives": {"anyOf": [openapi.TEXTS, openapi.array(openapi.TEXTS)]},
-    },
-    "detectedLanguage",
-    "alternatives",
-)
-_FILE = {"file": openapi.FILE, "source": _TRANSLATE["source"], "target": _TRANSLATE["target"], **_KEY}
-_FILE_URL = openapi.object_of({"translatedFileUrl": openapi.TEXT})
-_LANGUAGES = openapi.array(
-    openapi.object_of({"code": openapi.TEXT, "name": openapi.TEXT, "targets": openapi.array(openapi.TEXT)})
-)
-_SETTINGS = {"type": "object", "required": ["charLimit", "keyRequired", "language"]}
-_SPEC = {"type": "object", "required": ["openapi", "info", "paths"]}
-
 
 def code_of(tag: str) -> str:
     """LibreTranslate's code, in the long form, for a model's tag."""
@@ -133,14 +94,9 @@ def _tag(call: Call, name: str) -> str:
     return served_tag(call.service, _CODES.get(code.lower(), code), name)
 
 
-@router.post(
-    "/translate",
-    summary="LibreTranslate: translate",
-    openapi_extra=openapi.body(_TRANSLATE, "q", "source", "target"),
-    responses=openapi.answers(_TRANSLATED, _ERROR, *_REFUSED, 504),
-)
+@router.post("/translate")
 async def translate(http: Request, service: Service) -> Response:
-    """A string is answered with a string, an array with arrays."""
+    """Translate texts: a string is answered with a string, an array with arrays."""
     fields = await read_fields(http, service, *plugins.KEY_NAMES, missing=_MISSING)
     if plugin := plugins.recognised(fields):
         answer_plugin, http.state.error_format = plugin
@@ -187,15 +143,10 @@ def _language(one: Detection) -> dict[str, object]:
 # ---- files
 
 
-@router.post(
-    "/translate_file",
-    summary="LibreTranslate: translate a file",
-    openapi_extra=openapi.upload(_FILE, "file", "source", "target"),
-    responses=openapi.answers({"anyOf": [_FILE_URL, _ERROR]}, _ERROR, *_REFUSED, 413),
-)
+@router.post("/translate_file")
 async def translate_file(http: Request, service: Service) -> Response:
-    """The answer comes when the file is translated; what fails after white space was sent is an error with status 200.
-    Whoever has its URL has the file."""
+    """Translate a file. The answer comes when it is translated; what fails after white space was sent is an error with
+    status 200. Whoever has its URL has the file."""
     if not service.translates_documents:
         raise Forbidden("Files translation are disabled on this server.")
     documents = service.documents
@@ -228,10 +179,8 @@ async def translate_file(http: Request, service: Service) -> Response:
     return HeartbeatResponse(work(), render, grace_s=RETRY_GRACE_S, heartbeat=heartbeat, late_error=late_error)
 
 
-@router.get(
-    "/download_file/{name}", summary="LibreTranslate: a translated file", responses=openapi.failures(_ERROR, 404)
-)
-@router.head("/download_file/{name}", include_in_schema=False)
+@router.get("/download_file/{name}")
+@router.head("/download_file/{name}")
 async def download_file(name: str, service: Service) -> Response:
     """The file that `/translate_file` has named."""
     found = _DOWNLOAD.match(name)
@@ -242,12 +191,7 @@ async def download_file(name: str, service: Service) -> Response:
     return OpenFileResponse(file.file, file_headers(file.name, file.media_type))
 
 
-@router.post(
-    "/detect",
-    summary="LibreTranslate: detect the language",
-    openapi_extra=openapi.body({"q": openapi.example(openapi.TEXT_OR_TEXTS, "Guten Morgen."), **_KEY}, "q"),
-    responses=openapi.answers(openapi.array(_LANGUAGE), _ERROR, *_REFUSED),
-)
+@router.post("/detect")
 async def detect(call: LibreTranslateCall) -> Response:
     """The language of a text; of several, each language with its average confidence, the most of the text first."""
     _texts(call.fields)
@@ -263,12 +207,8 @@ async def detect(call: LibreTranslateCall) -> Response:
     return JsonResponse([_language(one) for one in known or averages])
 
 
-@router.post("/languages", include_in_schema=False)
-@router.get(
-    "/languages",
-    summary="LibreTranslate: the languages",
-    responses=openapi.answers(_LANGUAGES, _ERROR),
-)
+@router.post("/languages")
+@router.get("/languages")
 async def list_languages(service: Service) -> Response:
     """The languages that the model serves. POST, because libretranslatepy 2.1.1 sends it."""
     profile = service.model.profile
@@ -284,12 +224,7 @@ async def list_languages(service: Service) -> Response:
     )
 
 
-@router.post(
-    "/suggest",
-    summary="LibreTranslate: suggest a translation",
-    openapi_extra=openapi.body(_SUGGEST, "q", "s", "source", "target"),
-    responses=openapi.answers(openapi.object_of({"success": openapi.FLAG}), _ERROR, 403, 413, 429),
-)
+@suggestions.post("/suggest")
 async def suggest(call: LibreTranslateCall) -> Response:
     """A text's translation for the key's translation memory `suggestions`, where the operator allows it."""
     if not call.service.takes_suggestions:
@@ -311,11 +246,7 @@ def _preferred(accept_language: str, served: tuple[str, ...]) -> str | None:
     return None
 
 
-@router.get(
-    "/frontend/settings",
-    summary="LibreTranslate: what its front ends ask first",
-    responses=openapi.answers(_SETTINGS, _ERROR),
-)
+@router.get("/frontend/settings")
 async def frontend_settings(http: Request, service: Service) -> Response:
     """What LibreTranslate's front ends ask first. The target is the language that the browser prefers."""
     served = tuple(service.model.profile.languages)
@@ -337,7 +268,7 @@ async def frontend_settings(http: Request, service: Service) -> Response:
     )
 
 
-@router.get("/spec", summary="LibreTranslate: this API in OpenAPI", responses=openapi.answers(_SPEC, _ERROR))
+@router.get("/spec")
 async def spec(service: Service) -> Response:
     """Clients recognise by its title that a server speaks LibreTranslate's API."""
     root_path = service.settings.server.root_path.strip("/")
@@ -346,22 +277,14 @@ async def spec(service: Service) -> Response:
 
 @lru_cache(maxsize=1)
 def _specification(root_path: str) -> bytes:
-    return json_bytes(
-        get_openapi(
-            title="LibreTranslate",
-            version=__version__,
-            description="LibreTranslate's API, as dragoman serves it.",
-            routes=router.routes,
-            servers=[{"url": f"/{root_path}"}],
-        )
-    )
+    """This API in OpenAPI, with this server's version and the path that it is served under."""
+    described = json.loads(_SPECIFICATION.read_bytes())
+    described["info"]["version"] = __version__
+    described["servers"] = [{"url": f"/{root_path}"}]
+    return json_bytes(described)
 
 
-@router.get(
-    "/health",
-    summary="LibreTranslate: the process is running",
-    responses=openapi.answers(openapi.object_of({"status": openapi.TEXT}), _ERROR),
-)
+@router.get("/health")
 async def health() -> Response:
     """The process is running; `/readyz` says whether it would translate."""
     return JsonResponse({"status": "ok"})

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from dragoman.api import native, openapi, schemas
+from dragoman.api import native, schemas
 from dragoman.api.answers import EventStream, JsonResponse, json_bytes, while_connected
 from dragoman.api.compat.openai_calls import (
     ERROR_FORMAT,
@@ -25,10 +25,8 @@ from dragoman.api.compat.openai_calls import (
     MAX_TOOLS,
     AnswerForm,
     Asked,
-    ChatErrorAnswer,
     ChatMessage,
     Contents,
-    MaxTokens,
     Tokens,
     error_body,
     is_incomplete,
@@ -37,12 +35,12 @@ from dragoman.api.compat.openai_calls import (
 from dragoman.api.errors import ErrorFormat
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
 from dragoman.api.middleware import current_id
-from dragoman.api.schemas import EVENT, Items
+from dragoman.api.schemas import Items
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import Role, TextDelta, TextDone, Translation
 
-router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=KeyFirstRoute)
+router = APIRouter(prefix="/v1", route_class=KeyFirstRoute)
 
 ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(("/v1/chat/", "/v1/completions", "/v1/models"), ERROR_FORMAT)
 
@@ -73,46 +71,22 @@ class ChatTool(BaseModel):
 class ChatBody(BaseModel):
     """`POST /v1/chat/completions`: the fields that are used or refused. Others are accepted and not used."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"model": "dragoman/ja", "messages": [{"role": "user", "content": "Where is the train station?"}]},
-                {
-                    "model": "dragoman",
-                    "messages": [
-                        {"role": "system", "content": "You are a translator. Translate to Japanese."},
-                        {"role": "user", "content": "Good morning."},
-                    ],
-                    "stream": True,
-                },
-            ]
-        }
-    )
-
-    model: Annotated[
-        str | None, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")
-    ] = None
+    model: str | None = None  # `dragoman/ja`, or the model's name and `/ja`, names the target language
     messages: Annotated[Items[ChatMessage], Field(max_length=MAX_MESSAGES)]
     stream: bool | None = None
     stream_options: ChatStreamOptions | None = None
-    consecutive: Annotated[
-        bool, Field(description="This server's own: the texts of a message with several follow each other.")
-    ] = False
+    consecutive: bool = False  # this server's own: the texts of a message with several follow each other
     n: int | None = None
     tools: Annotated[Items[ChatTool], Field(max_length=MAX_TOOLS)] | None = None
     tool_choice: str | dict[str, Any] | None = None
     functions: list[Any] | None = None
     response_format: dict[str, Any] | None = None
-    max_tokens: MaxTokens = None
-    max_completion_tokens: MaxTokens = None
+    max_tokens: int | None = None  # of the answer to a prompt that is passed on; a translation is limited by its text
+    max_completion_tokens: int | None = None
 
 
 class CompletionBody(BaseModel):
     """`POST /v1/completions`: the fields that are used or refused. Others are accepted and not used."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"model": "dragoman/ja", "prompt": "Where is the train station?"}]}
-    )
 
     model: str | None = None
     prompt: str | Items[str]
@@ -121,7 +95,7 @@ class CompletionBody(BaseModel):
     n: int | None = None
     suffix: str | None = None
     echo: bool | None = None
-    max_tokens: MaxTokens = None
+    max_tokens: int | None = None
 
 
 def _check_supported(body: ChatBody | CompletionBody, *refused: str) -> None:
@@ -135,42 +109,10 @@ def _check_supported(body: ChatBody | CompletionBody, *refused: str) -> None:
 
 # ---- answers
 
-_ANSWER_EXAMPLE = {
-    "id": "chatcmpl-4e1243bd22c66e76",
-    "object": "chat.completion",
-    "created": 1795305600,
-    "model": "phrasebook",
-    "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "駅はどこですか？"},
-            "finish_reason": "stop",
-            "logprobs": None,
-        }
-    ],
-    "usage": {
-        "prompt_tokens": 11,
-        "completion_tokens": 7,
-        "total_tokens": 18,
-        "prompt_tokens_details": {"cached_tokens": 0},
-    },
-}
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "A chat completion; with `stream` true, chunks of one as server-sent events",
-        "content": {
-            "application/json": {"schema": {"type": "object"}, "example": _ANSWER_EXAMPLE},
-            "text/event-stream": {"schema": EVENT},
-        },
-    },
-    **openapi.failures(ChatErrorAnswer, 400, 401, 403, 413, 429, 504),
-    422: {"model": ChatErrorAnswer, "description": "Not sent: JSON of the wrong shape is 400"},
-}
 
-
-@router.post("/chat/completions", summary="Translate, as a chat model", response_model=None, responses=_RESPONSES)
+@router.post("/chat/completions")
 async def complete_chat(body: ChatBody, http: Request, service: Service, account: Caller) -> Response:
-    """The content of the answer is the translation of the text in the last user message."""
+    """Translate as a chat model: the content of the answer is the translation of the text in the last user message."""
     _check_supported(body, "functions")
     offered = (one.function for one in body.tools or ())
     functions = {one.name: one.parameters or {} for one in offered if one is not None}
@@ -190,9 +132,9 @@ async def complete_chat(body: ChatBody, http: Request, service: Service, account
     return await _answer(http, service, asked, writer, streamed=bool(body.stream))
 
 
-@router.post("/completions", summary="Translate, as a model", response_model=None, responses=_RESPONSES)
+@router.post("/completions")
 async def complete(body: CompletionBody, http: Request, service: Service, account: Caller) -> Response:
-    """The text of the answer is the translation of the text in the prompt."""
+    """Translate as a model: the text of the answer is the translation of the text in the prompt."""
     _check_supported(body, "suffix", "echo")
     prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
     if len(prompts) != 1:
@@ -203,12 +145,7 @@ async def complete(body: CompletionBody, http: Request, service: Service, accoun
     return await _answer(http, service, asked, writer, streamed=bool(body.stream))
 
 
-@router.get(
-    "/models/{id:path}",
-    summary="One model",
-    dependencies=[NEEDS_KEY],
-    responses=openapi.failures(ChatErrorAnswer, 401, 404),
-)
+@router.get("/models/{id:path}", dependencies=[NEEDS_KEY])
 async def get_model(id: str, service: Service) -> schemas.ModelOut:
     """The served model, under its name or one that names a target language: `dragoman/ja`."""
     if id not in native.model_ids(service) and id != "dragoman":

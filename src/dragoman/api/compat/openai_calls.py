@@ -80,27 +80,6 @@ class ChatMessage(BaseModel):
     content: str | Parts | None = None
 
 
-MaxTokens = Annotated[
-    int | None, Field(description="Of the answer to a prompt that is passed on; a translation is limited by its text.")
-]
-"""The most tokens of an answer."""
-
-
-class ChatError(BaseModel):
-    """What went wrong, in OpenAI's shape."""
-
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class ChatErrorAnswer(BaseModel):
-    """Every error's shape."""
-
-    error: ChatError
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
     """What an answer is: a text, or JSON by a schema (None: any JSON), or the arguments of a call of `function`."""

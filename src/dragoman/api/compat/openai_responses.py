@@ -10,9 +10,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from dragoman.api import openapi
 from dragoman.api.answers import EventStream, JsonResponse, json_bytes, while_connected
 from dragoman.api.compat.openai_calls import (
     ERROR_FORMAT,
@@ -20,10 +19,8 @@ from dragoman.api.compat.openai_calls import (
     MAX_TOOLS,
     AnswerForm,
     Asked,
-    ChatErrorAnswer,
     ChatMessage,
     Contents,
-    MaxTokens,
     Parts,
     Tokens,
     error_body,
@@ -33,11 +30,11 @@ from dragoman.api.compat.openai_calls import (
 from dragoman.api.errors import ErrorFormat
 from dragoman.api.input import Caller, KeyFirstRoute, Service
 from dragoman.api.middleware import current_id
-from dragoman.api.schemas import EVENT, Items
+from dragoman.api.schemas import Items
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.types import TextDelta, TextDone, Translation
 
-router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=KeyFirstRoute)
+router = APIRouter(prefix="/v1", route_class=KeyFirstRoute)
 ERROR_FORMATS: dict[str, ErrorFormat] = {"/v1/responses": ERROR_FORMAT}
 
 
@@ -66,13 +63,7 @@ class ResponseTool(BaseModel):
 class ResponseBody(BaseModel):
     """`POST /v1/responses`: the fields that are used or refused. Others are accepted and not used."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"model": "dragoman/ja", "input": "Where is the train station?"}]}
-    )
-
-    model: Annotated[
-        str | None, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")
-    ] = None
+    model: str | None = None  # `dragoman/ja`, or the model's name and `/ja`, names the target language
     input: str | Annotated[Items[ResponseItem], Field(max_length=MAX_MESSAGES)]
     instructions: str | None = None
     stream: bool | None = None
@@ -82,7 +73,7 @@ class ResponseBody(BaseModel):
     previous_response_id: str | None = None
     conversation: Any = None
     background: bool | None = None
-    max_output_tokens: MaxTokens = None
+    max_output_tokens: int | None = None  # of the answer to a prompt that is passed on
 
 
 def _messages(body: ResponseBody) -> list[ChatMessage]:
@@ -97,22 +88,10 @@ def _messages(body: ResponseBody) -> list[ChatMessage]:
     return messages
 
 
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "A response; with `stream` true, its events as server-sent events",
-        "content": {
-            "application/json": {"schema": {"type": "object"}},
-            "text/event-stream": {"schema": EVENT},
-        },
-    },
-    **openapi.failures(ChatErrorAnswer, 400, 401, 403, 413, 429, 504),
-    422: {"model": ChatErrorAnswer, "description": "Not sent: JSON of the wrong shape is 400"},
-}
-
-
-@router.post("/responses", summary="Translate, as a response", response_model=None, responses=_RESPONSES)
+@router.post("/responses")
 async def respond(body: ResponseBody, http: Request, service: Service, account: Caller) -> Response:
-    """The text of the answer's message is the translation of the text in the last user message of the input."""
+    """Translate as a response: the text of the answer's message is the translation of the text in the last user message
+    of the input."""
     for name in ("previous_response_id", "conversation", "background"):
         if getattr(body, name):
             raise InvalidRequest(f"{name}: this server stores no responses", param=name)

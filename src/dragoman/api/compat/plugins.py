@@ -9,21 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from secrets import randbelow
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman import languages
-from dragoman.api import openapi
 from dragoman.api.answers import json_items
 from dragoman.api.compat.exchange import Call, Fields, caller, regional_code
 from dragoman.api.errors import ErrorFormat, foreign_format, native_format
 from dragoman.errors import EmptyText
-from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.types import ApiName, TextFormat, Translation
 
-router = APIRouter(tags=["plug-ins"], default_response_class=Response)
+router = APIRouter()
 
 KEY_NAMES = ("token", "api_key", "key")
 _NUMBERED_TAG = re.compile(r"</?[a-z]{1,8}(?:\d{1,5}| i=\d{1,5})\s?/?>", re.IGNORECASE)
@@ -75,70 +73,9 @@ def _detected(one: Translation) -> str:
     return "auto" if one.source == "und" else regional_code(one.source)
 
 
-# ---- OpenAPI
-
-_TEXT_EXAMPLE = openapi.example(openapi.TEXT, "Where is the train station?")
-_SOURCE, _TARGET = openapi.example(openapi.TEXT, "en"), openapi.example(openapi.TEXT, "ja")
-_NATIVE_ERROR = openapi.object_of(
-    {"error": openapi.object_of({"code": openapi.TEXT, "message": openapi.TEXT, "param": openapi.TEXT}, "param")}
-)
-_DEEPLX_ERROR = openapi.object_of({"code": openapi.INTEGER, "message": openapi.TEXT})
-_LANGUAGES = {"source_lang": _SOURCE, "target_lang": _TARGET}
-_DEEPLX = {
-    "text": _TEXT_EXAMPLE,
-    **_LANGUAGES,
-    "tag_handling": openapi.choice("html", "xml"),
-    "alternatives": {
-        **openapi.INTEGER,
-        "minimum": 0,
-        "description": f"This server's own: at most {MAX_ALTERNATIVES} come.",
-    },
-}
-_DEEPLX_ANSWER = openapi.object_of(
-    {
-        "code": {"const": 200},
-        "id": openapi.INTEGER,
-        "data": openapi.TEXT,
-        "alternatives": openapi.TEXTS,
-        "source_lang": openapi.TEXT,
-        "target_lang": openapi.TEXT,
-        "method": openapi.TEXT,
-    }
-)
-_IMMERSIVE = {"text_list": {**openapi.array(_TEXT_EXAMPLE), "minItems": 1}, **_LANGUAGES}
-_IMMERSIVE_ITEM = openapi.object_of({"detected_source_lang": openapi.TEXT, "text": openapi.TEXT})
-_IMMERSIVE_ANSWER = openapi.object_of({"translations": openapi.array(_IMMERSIVE_ITEM)})
-_KISS = {
-    "text": _TEXT_EXAMPLE,
-    "texts": {**openapi.TEXTS, "minItems": 1},
-    "from": _SOURCE,
-    "to": _TARGET,
-    "html": openapi.FLAG,
-}
-_KISS_ITEM = openapi.object_of({"text": openapi.TEXT, "src": openapi.TEXT, "result": openapi.TEXT}, "result")
-_KISS_ANSWER = {"anyOf": [_KISS_ITEM, openapi.array(_KISS_ITEM)]}
-_BATCH_ANSWER = openapi.object_of({"results": openapi.TEXTS})
-
-
-def _described(
-    summary: str, properties: dict[str, Any], required: tuple[str, str] | tuple[str], ok: Any, error: Any
-) -> dict[str, Any]:
-    return {
-        "summary": summary,
-        "openapi_extra": openapi.body(properties, *required),
-        "responses": openapi.answers(ok, error, 401, 403, 413, 429, 504),
-    }
-
-
-# ---- DeepLX
-
-
-@router.post(
-    "/deeplx/translate",
-    **_described("DeepLX: translate a text", _DEEPLX, ("text", "target_lang"), _DEEPLX_ANSWER, _DEEPLX_ERROR),
-)
+@router.post("/deeplx/translate")
 async def deeplx(call: PlugInCall) -> Response:
-    """DeepLX's `POST /translate`, where nothing else is."""
+    """Translate a text: DeepLX's `POST /translate`, where nothing else is."""
     fields = call.fields
     if not fields.text("text", most=None):
         raise EmptyText("No text to translate", param="text")
@@ -159,21 +96,9 @@ async def deeplx(call: PlugInCall) -> Response:
     return await _translate(call, "deeplx", "text", render, format=tags, alternatives=fields.alternatives())
 
 
-# ---- Immersive Translate
-
-
-@router.post(
-    "/immersive/translate",
-    **_described(
-        "Immersive Translate: translate texts",
-        _IMMERSIVE,
-        ("text_list", "target_lang"),
-        _IMMERSIVE_ANSWER,
-        _NATIVE_ERROR,
-    ),
-)
+@router.post("/immersive/translate")
 async def immersive(call: PlugInCall) -> Response:
-    """Immersive Translate's custom API."""
+    """Translate texts: Immersive Translate's custom API."""
 
     async def render(translations: list[Translation]) -> object:
         items = ({"detected_source_lang": _detected(one), "text": one.text} for one in translations)
@@ -182,13 +107,7 @@ async def immersive(call: PlugInCall) -> Response:
     return await _translate(call, "immersive", "text_list", render)
 
 
-# ---- KISS Translator and MTranServer
-
-
-@router.post(
-    "/kiss/translate",
-    **_described("KISS Translator: translate a text or several", _KISS, ("to",), _KISS_ANSWER, _NATIVE_ERROR),
-)
+@router.post("/kiss/translate")
 async def kiss(call: PlugInCall) -> Response:
     """KISS Translator's custom API: a text is answered with one object, several with a list.
 
@@ -211,16 +130,7 @@ def _format(call: Call) -> TextFormat | None:
     return "html" if call.fields.flag("html") else None
 
 
-@router.post(
-    "/translate/batch",
-    **_described(
-        "MTranServer: translate several texts",
-        _KISS,
-        ("texts", "to"),
-        _BATCH_ANSWER,
-        openapi.object_of({"error": openapi.TEXT}),
-    ),
-)
+@router.post("/translate/batch")
 async def mtranserver_batch(call: PlugInCall) -> Response:
     """MTranServer's API for several texts; its errors have LibreTranslate's form, whose path this is below."""
 

@@ -37,19 +37,18 @@ MAX_NAME_CHARACTERS = 200
 _PARSE_ERROR, _INVALID_REQUEST, _INTERNAL_ERROR = -32700, -32600, -32603  # of JSON-RPC
 
 
-def install(app: FastAPI, service: TranslationService) -> None:
-    """Add the route, unless a setting or a missing package says otherwise."""
+def is_served(service: TranslationService) -> bool:
+    """Whether there are agents: unless a setting or a missing package, which is logged, says otherwise."""
     if not service.settings.server.mcp:
-        return
+        return False
     if missing := missing_packages("mcp"):
         log.info(
             "no agents at %s: the extra 'mcp' is missing (%s): pip install 'dragoman[mcp]', or set server.mcp = false",
             PATH,
             ", ".join(missing),
         )
-        return
-    app.state.mcp = None
-    app.include_router(router)
+        return False
+    return True
 
 
 def _jsonrpc_format(fault: Fault) -> Response:
@@ -68,9 +67,9 @@ ERROR_FORMATS: Mapping[str, ErrorFormat] = {PATH: _jsonrpc_format}
 
 async def _agents(app: FastAPI, service: TranslationService) -> AgentServer:
     """The app's server of agents, which the first request makes."""
-    if app.state.mcp is None:
+    if not hasattr(app.state, "mcp"):
         module: Any = await asyncio.to_thread(importlib.import_module, "dragoman.api.mcp.server")
-        if app.state.mcp is None:  # no other request has made it meanwhile
+        if not hasattr(app.state, "mcp"):  # no other request has made it meanwhile
             app.state.mcp = module.AgentServer(service)
     return cast("AgentServer", app.state.mcp)
 

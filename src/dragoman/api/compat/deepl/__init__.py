@@ -8,7 +8,7 @@ from dragoman.api.compat.deepl import documents, glossaries, languages, memories
 from dragoman.api.compat.deepl.calls import error_format
 from dragoman.api.errors import ErrorFormat
 
-router = APIRouter(tags=["DeepL"])
+router = APIRouter()
 for _part in (translate, documents, languages, glossaries, memories, others):
     router.include_router(_part.router)
 

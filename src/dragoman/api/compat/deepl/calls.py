@@ -12,9 +12,7 @@ from typing import Annotated
 from fastapi.responses import Response
 
 from dragoman import languages
-from dragoman.api import openapi
 from dragoman.api.answers import JsonResponse
-from dragoman.api.compat.deepl import schemas
 from dragoman.api.compat.exchange import Call, caller, unsupported
 from dragoman.api.errors import Fault, foreign_format
 from dragoman.api.middleware import current_id
@@ -80,13 +78,3 @@ def _error(status: int, fault: Fault) -> dict[str, str]:
 
 
 error_format = foreign_format(_STATUSES, _error, trace_header)
-
-
-def failures(*statuses: int) -> openapi.Answers:
-    """The errors that a route may answer with, for OpenAPI."""
-    return openapi.failures(schemas.ERROR, 400, 403, 413, 429, *statuses)
-
-
-def answers(ok: openapi.Schema, *statuses: int, created: bool = False) -> openapi.Answers:
-    """What a route may answer, for OpenAPI: `ok`, or an error of the statuses or of those that each route may have."""
-    return openapi.answers(ok, schemas.ERROR, 403, 413, 429, *statuses, created=created)

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from dragoman.api import openapi
 from dragoman.api.answers import OpenFileResponse, file_headers
-from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, answers, direction_of, failures, trace_header
+from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, direction_of, trace_header
 from dragoman.api.compat.deepl.translate import check_ignored, formality_of, glossary_of, memory_of
 from dragoman.api.compat.exchange import Call, receive_upload
 from dragoman.api.input import Service
@@ -27,17 +25,13 @@ from dragoman.types import Options
 if TYPE_CHECKING:
     from dragoman.storage.documents import StoredDocument
 
-router = APIRouter(default_response_class=Response)
+router = APIRouter()
 
 
-@router.post(
-    "/v2/document",
-    summary="DeepL: translate a document",
-    responses=answers(schemas.DOCUMENT_HANDLE, 400, 404, 456),
-    openapi_extra=openapi.upload(schemas.DOCUMENT, "file", "target_lang"),
-)
+@router.post("/v2/document")
 async def upload(http: Request, service: Service) -> Response:
-    """A form, the file before or after the fields. The answer has the id and the key that the other routes need."""
+    """Translate a document: a form, the file before or after the fields. The answer has the id and the key
+    that the other routes need."""
     documents = service.documents
     with documents.upload() as path:
         call, name = await receive_upload(http, service, path, "auth_key", missing=MISSING)
@@ -73,14 +67,9 @@ async def _document(call: Call, document_id: str) -> StoredDocument:
     return await call.service.documents.get(document_id, call.account, key)
 
 
-@router.post(
-    "/v2/document/{document_id}",
-    summary="DeepL: a document's status",
-    responses=answers(schemas.DOCUMENT_STATUS, 400, 404),
-    openapi_extra=openapi.body(schemas.DOCUMENT_KEY, *schemas.DOCUMENT_KEY),
-)
+@router.post("/v2/document/{document_id}")
 async def status(document_id: str, call: DeepLCall) -> Response:
-    """`queued`, `translating`, `done` or `error`."""
+    """A document's status: `queued`, `translating`, `done` or `error`."""
     document = await _document(call, document_id)
     found: dict[str, object] = {"document_id": document.id, "status": document.state}
     if document.state == "translating" and document.seconds_remaining is not None:
@@ -92,16 +81,8 @@ async def status(document_id: str, call: DeepLCall) -> Response:
     return answer(found)
 
 
-@router.post(
-    "/v2/document/{document_id}/result",
-    summary="DeepL: a translated document",
-    responses={
-        200: {"content": {"application/octet-stream": {"schema": openapi.TEXT}}},
-        **failures(404),
-    },
-    openapi_extra=openapi.body(schemas.DOCUMENT_KEY, *schemas.DOCUMENT_KEY),
-)
+@router.post("/v2/document/{document_id}/result")
 async def result(document_id: str, call: DeepLCall) -> Response:
-    """The file; 503 while it is translated. It is deleted some minutes after the first download."""
+    """A document's translation; 503 while it is translated. It is deleted some minutes after the first download."""
     file = await call.service.documents.result(await _document(call, document_id))
     return OpenFileResponse(file.file, file_headers(file.name, file.media_type) | trace_header())

@@ -14,9 +14,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman import languages
-from dragoman.api import openapi
-from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, answers, failures, no_content, trace_header
+from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, no_content, trace_header
 from dragoman.api.compat.exchange import Fields, unsupported
 from dragoman.api.glossaries import TSV, parse_csv, parse_tsv, write_tsv
 from dragoman.errors import (
@@ -32,9 +30,8 @@ if TYPE_CHECKING:
     from dragoman.storage.glossaries import StoredGlossary
     from dragoman.storage.named import Pair, PairCount
 
-router = APIRouter(default_response_class=Response)
+router = APIRouter()
 
-_PAIR_QUERY = openapi.query({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT}, "source_lang", "target_lang")
 _NUMBERED = re.compile(r"(\w+)\[(\d+)\][.\[](\w+)\]?").fullmatch  # dictionaries[0].source_lang
 
 
@@ -48,51 +45,33 @@ class _FormatNotOffered(DragomanError):
 # ---- version 2
 
 
-@router.post(
-    "/v2/glossaries",
-    summary="DeepL: store a glossary",
-    status_code=201,
-    responses=answers(schemas.GLOSSARY, created=True),
-    openapi_extra=openapi.body(schemas.CREATE, *schemas.CREATE),
-)
+@router.post("/v2/glossaries")
 async def create(call: DeepLCall) -> Response:
-    """Entries of one pair of languages, as TSV or CSV."""
+    """Store a glossary: entries of one pair of languages, as TSV or CSV."""
     name = call.fields.required("name")
     pair, entries = await _dictionary(call.fields)
     stored = await _stored(call, name, {pair: entries})
     return answer(_of_version_2(stored, stored.dictionaries[0]), 201)
 
 
-@router.get(
-    "/v2/glossaries",
-    summary="DeepL: the stored glossaries",
-    responses=answers(schemas.GLOSSARIES, 404),
-)
+@router.get("/v2/glossaries")
 async def list_all(call: DeepLCall) -> Response:
-    """Those with one pair of languages, without their entries."""
+    """The glossaries with one pair of languages, without their entries."""
     stored = await call.service.glossaries.list()
     return answer(
         {"glossaries": [_of_version_2(one, *one.dictionaries) for one in stored if len(one.dictionaries) == 1]}
     )
 
 
-@router.get(
-    "/v2/glossaries/{glossary_id}",
-    summary="DeepL: one glossary",
-    responses=answers(schemas.GLOSSARY, 404),
-)
+@router.get("/v2/glossaries/{glossary_id}")
 async def get(glossary_id: str, call: DeepLCall) -> Response:
     """A glossary without its entries."""
     return answer(_of_version_2(*await _with_one_pair(call, glossary_id)))
 
 
-@router.get(
-    "/v2/glossaries/{glossary_id}/entries",
-    summary="DeepL: a glossary's entries",
-    responses={200: {"content": {TSV: {"schema": {"type": "string"}}}}, **failures(404, 415)},
-)
+@router.get("/v2/glossaries/{glossary_id}/entries")
 async def entries_as_tsv(glossary_id: str, call: DeepLCall) -> Response:
-    """TSV."""
+    """A glossary's entries as TSV."""
     accepted = {one.partition(";")[0].strip().lower() for one in call.http.headers.get("accept", "*/*").split(",")}
     if not accepted & {TSV, "*/*", "text/*"}:
         raise _FormatNotOffered(f"entries come as {TSV}", param="accept")
@@ -100,20 +79,10 @@ async def entries_as_tsv(glossary_id: str, call: DeepLCall) -> Response:
     return Response(await _written(call, stored.id, (only.source, only.target)), 200, trace_header(), TSV)
 
 
-@router.delete(
-    "/v2/glossaries/{glossary_id}",
-    summary="DeepL: delete a glossary",
-    status_code=204,
-    responses=failures(404),
-)
-@router.delete(
-    "/v3/glossaries/{glossary_id}",
-    summary="DeepL: delete a glossary",
-    status_code=204,
-    responses=failures(404),
-)
+@router.delete("/v2/glossaries/{glossary_id}")
+@router.delete("/v3/glossaries/{glossary_id}")
 async def delete(glossary_id: str, call: DeepLCall) -> Response:
-    """With all its entries."""
+    """Delete a glossary with all its entries."""
     await call.service.glossaries.delete(glossary_id)
     return no_content()
 
@@ -121,15 +90,9 @@ async def delete(glossary_id: str, call: DeepLCall) -> Response:
 # ---- version 3
 
 
-@router.post(
-    "/v3/glossaries",
-    summary="DeepL: store a glossary of several dictionaries",
-    status_code=201,
-    responses=answers(schemas.MULTILINGUAL, created=True),
-    openapi_extra=openapi.body(schemas.CREATE_MULTILINGUAL, *schemas.CREATE_MULTILINGUAL),
-)
+@router.post("/v3/glossaries")
 async def create_multilingual(call: DeepLCall) -> Response:
-    """One dictionary for each pair of languages."""
+    """Store a glossary with one dictionary for each pair of languages."""
     name = call.fields.required("name")
     given = [await _dictionary(one) for one in _dictionaries(call.fields)]
     if not given:
@@ -139,32 +102,19 @@ async def create_multilingual(call: DeepLCall) -> Response:
     return answer(_of_version_3(await _stored(call, name, dict(given))), 201)
 
 
-@router.get(
-    "/v3/glossaries",
-    summary="DeepL: the stored glossaries with their dictionaries",
-    responses=answers(schemas.MULTILINGUALS, 404),
-)
+@router.get("/v3/glossaries")
 async def list_multilingual(call: DeepLCall) -> Response:
     """All glossaries, without their entries."""
     return answer({"glossaries": [_of_version_3(one) for one in await call.service.glossaries.list()]})
 
 
-@router.get(
-    "/v3/glossaries/{glossary_id}",
-    summary="DeepL: one glossary with its dictionaries",
-    responses=answers(schemas.MULTILINGUAL, 404),
-)
+@router.get("/v3/glossaries/{glossary_id}")
 async def get_multilingual(glossary_id: str, call: DeepLCall) -> Response:
     """A glossary without its entries."""
     return answer(_of_version_3(await call.service.glossaries.get(glossary_id)))
 
 
-@router.patch(
-    "/v3/glossaries/{glossary_id}",
-    summary="DeepL: rename a glossary, add entries to a dictionary",
-    responses=answers(schemas.MULTILINGUAL, 404),
-    openapi_extra=openapi.body(schemas.CREATE_MULTILINGUAL),
-)
+@router.patch("/v3/glossaries/{glossary_id}")
 async def change(glossary_id: str, call: DeepLCall) -> Response:
     """A new name, entries for one dictionary, or both. Entries that are there stay, or get the new translation."""
     name = call.fields.text("name")
@@ -179,41 +129,25 @@ async def change(glossary_id: str, call: DeepLCall) -> Response:
     return answer(_of_version_3(stored))
 
 
-@router.get(
-    "/v3/glossaries/{glossary_id}/entries",
-    summary="DeepL: a dictionary's entries",
-    responses=answers(schemas.ENTRIES, 404),
-    openapi_extra=_PAIR_QUERY,
-)
+@router.get("/v3/glossaries/{glossary_id}/entries")
 async def entries_of_dictionary(glossary_id: str, call: DeepLCall) -> Response:
-    """TSV within JSON."""
+    """A dictionary's entries: TSV within JSON."""
     stored, info = await _existing(call, glossary_id)
     entries = await _written(call, stored.id, (info.source, info.target))
     return answer({"dictionaries": [{**_pair_out(info), "entries": entries, "entries_format": "tsv"}]})
 
 
-@router.put(
-    "/v3/glossaries/{glossary_id}/dictionaries",
-    summary="DeepL: replace a dictionary",
-    responses=answers(schemas.DICTIONARY, 404),
-    openapi_extra=openapi.body(schemas.REPLACE, *schemas.REPLACE),
-)
+@router.put("/v3/glossaries/{glossary_id}/dictionaries")
 async def replace_dictionary(glossary_id: str, call: DeepLCall) -> Response:
-    """Its entries become the only ones of the pair."""
+    """Replace a dictionary: its entries become the only ones of the pair."""
     pair, entries = await _dictionary(call.fields)
     stored = await call.service.glossaries.replace(glossary_id, *pair, entries)
     return answer(_dictionary_out(_of_pair(stored, pair)))
 
 
-@router.delete(
-    "/v3/glossaries/{glossary_id}/dictionaries",
-    summary="DeepL: delete a dictionary",
-    status_code=204,
-    responses=failures(404),
-    openapi_extra=_PAIR_QUERY,
-)
+@router.delete("/v3/glossaries/{glossary_id}/dictionaries")
 async def delete_dictionary(glossary_id: str, call: DeepLCall) -> Response:
-    """All entries of one pair of languages; the glossary stays."""
+    """Delete all entries of one pair of languages; the glossary stays."""
     stored, info = await _existing(call, glossary_id)
     await call.service.glossaries.delete_dictionary(stored.id, info.source, info.target)
     return no_content()

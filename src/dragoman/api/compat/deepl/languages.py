@@ -13,14 +13,12 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman import languages
-from dragoman.api import openapi
-from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.calls import DeepLCall, answer, answers
+from dragoman.api.compat.deepl.calls import DeepLCall, answer
 from dragoman.errors import UnsupportedLanguage
 from dragoman.service.service import TranslationService
 from dragoman.types import PromptOptions
 
-router = APIRouter(default_response_class=Response)
+router = APIRouter()
 
 _VARIANTS: Mapping[str, tuple[str, ...]] = {
     "en": ("en-GB", "en-US"),
@@ -93,9 +91,10 @@ def can_express(service: TranslationService, source: str | None, target: str, op
 _FORMAL = PromptOptions(formality="more")
 
 
-@router.get("/v2/languages", summary="DeepL: languages", responses=answers(schemas.LANGUAGES))
+@router.get("/v2/languages")
 async def v2_languages(call: DeepLCall) -> Response:
-    """Sources, or with `type=target` targets. The type may also come as a form body, as DeepL's Python client sends it."""
+    """The sources, or with `type=target` the targets. The type may also come as a form body, as DeepL's Python
+    client sends it."""
     kind = call.fields.choice("type", "source", "target", default="source")
     if kind == "source":
         found = [{"language": code, "name": languages.name(code)} for code in source_codes(call.service)]
@@ -112,22 +111,14 @@ async def v2_languages(call: DeepLCall) -> Response:
     )
 
 
-@router.get(
-    "/v2/glossary-language-pairs",
-    summary="DeepL: pairs of languages of glossaries",
-    responses=answers(schemas.PAIRS),
-)
+@router.get("/v2/glossary-language-pairs")
 async def glossary_language_pairs(call: DeepLCall) -> Response:
     """The pairs that the model translates; glossaries of other pairs can be stored, but have no use."""
     pairs = [{"source_lang": source, "target_lang": target} for source, target in _pairs(call.service)]
     return answer({"supported_languages": pairs})
 
 
-@router.get(
-    "/v3/languages/resources",
-    summary="DeepL: resources and their features",
-    responses=answers(schemas.RESOURCES),
-)
+@router.get("/v3/languages/resources")
 async def v3_resources(call: DeepLCall) -> Response:
     """What the server offers of DeepL's API, and which of a pair's languages must have a feature."""
     return answer(
@@ -147,14 +138,9 @@ async def v3_resources(call: DeepLCall) -> Response:
     )
 
 
-@router.get(
-    "/v3/languages",
-    summary="DeepL: languages of a resource",
-    responses=answers(schemas.RESOURCE_LANGUAGES),
-    openapi_extra=openapi.query({"resource": openapi.choice(*_RESOURCES, *_OTHER_RESOURCES)}, "resource"),
-)
+@router.get("/v3/languages")
 async def v3_languages(call: DeepLCall) -> Response:
-    """Sources and targets in one list. Of a resource that the server does not offer: none."""
+    """The languages of a resource: sources and targets in one list. Of a resource that the server does not offer: none."""
     call.fields.required("resource")
     resource = call.fields.choice("resource", *_RESOURCES, *_OTHER_RESOURCES)
     if resource in _OTHER_RESOURCES or (resource == "translate_document" and not call.service.translates_documents):

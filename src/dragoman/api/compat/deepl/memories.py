@@ -8,19 +8,16 @@ from __future__ import annotations
 import asyncio
 import uuid
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from dragoman.api import openapi
-from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.calls import DeepLCall, answer, answers, failures, no_content, trace_header
+from dragoman.api.compat.deepl.calls import DeepLCall, answer, no_content, trace_header
 from dragoman.api.compat.exchange import Fields, unsupported
 from dragoman.api.forms import receive_body
 from dragoman.api.input import Service, base_url
 from dragoman.api.memories import tmx_response
-from dragoman.documents import tmx
 from dragoman.documents.worker import SOURCE
 from dragoman.errors import InvalidRequest, UnknownMemory
 from dragoman.storage.document_files import full_disk_reported
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
     from dragoman.storage.memories import StoredEntry, StoredJob, StoredMemory
 
-router = APIRouter(default_response_class=Response)
+router = APIRouter()
 
 _FOLDER = "/v3/translation_memories"
 UPLOAD_PATH = f"{_FOLDER}/upload"
@@ -38,33 +35,13 @@ MAX_PAGE, DEFAULT_PAGE = 25, 10
 MAX_SEGMENTS, DEFAULT_SEGMENTS = 100, 50
 MAX_FILE_NAME_CHARACTERS, MAX_TYPE_CHARACTERS = 100, 127
 
-_PAGE = openapi.query({"page": openapi.INTEGER, "page_size": openapi.INTEGER})
-_SEGMENTS = openapi.query(
-    {
-        "page_size": openapi.INTEGER,
-        "page_cursor": openapi.TEXT,
-        "filter_text": openapi.TEXT,
-        "filter_case_sensitive": openapi.FLAG,
-    }
-)
-_IMPORT: dict[str, Any] = {
-    "source_file": {
-        "type": "object",
-        "required": ["file_name", "content_length"],
-        "properties": {"file_name": openapi.TEXT, "content_length": openapi.INTEGER, "content_type": openapi.TEXT},
-    },
-    "parameters": {"type": "object", "properties": {"display_name": openapi.TEXT}},
-}
-
 
 # ---- memories
 
 
-@router.get(
-    _FOLDER, summary="DeepL: the translation memories", responses=answers(schemas.MEMORIES), openapi_extra=_PAGE
-)
+@router.get(_FOLDER)
 async def list_all(call: DeepLCall) -> Response:
-    """The key's own, by name."""
+    """The key's own memories, by name."""
     page, size = _number(call.fields, "page", 0, 0, 10**6), _number(call.fields, "page_size", DEFAULT_PAGE, 1, MAX_PAGE)
     try:
         stored = await call.service.memories.store.list(call.account.id)
@@ -74,57 +51,36 @@ async def list_all(call: DeepLCall) -> Response:
     return answer({"translation_memories": [*map(_memory, shown)], "total_count": len(stored)})
 
 
-@router.get(
-    f"{_FOLDER}/jobs/{{job_id}}", summary="DeepL: an import or export", responses=answers(schemas.MEMORY_JOB, 404)
-)
+@router.get(f"{_FOLDER}/jobs/{{job_id}}")
 async def get_job(job_id: str, call: DeepLCall) -> Response:
-    """How far it is; of an export that is completed, the address of its file."""
+    """How far an import or export is; of an export that is completed, the address of its file."""
     return answer(_job(await call.service.memory_jobs.get(job_id, call.account.id), base_url(call.http)))
 
 
-@router.get(
-    f"{_FOLDER}/download",
-    summary="DeepL: the file of an export",
-    responses={200: {"content": {tmx.MEDIA_TYPE: {"schema": openapi.TEXT}}}, **failures(404)},
-    openapi_extra=openapi.query({"token": openapi.TEXT}, "token"),
-)
+@router.get(f"{_FOLDER}/download")
 async def download(http: Request, service: Service) -> Response:
-    """At the address that the export has."""
+    """The file of an export, at the address that the export has."""
     job = await service.memory_jobs.of_token(http.query_params.get("token", ""), "export")
     return await tmx_response(service, job.account_id, job.memory_id or "")
 
 
-@router.get(
-    f"{_FOLDER}/{{translation_memory_id}}",
-    summary="DeepL: one translation memory",
-    responses=answers(schemas.MEMORY, 404),
-)
+@router.get(f"{_FOLDER}/{{translation_memory_id}}")
 async def get(translation_memory_id: str, call: DeepLCall) -> Response:
-    """Its languages and its number of segments."""
+    """A memory's languages and its number of segments."""
     return answer(_memory(await call.service.memories.store.get(call.account.id, translation_memory_id)))
 
 
-@router.delete(
-    f"{_FOLDER}/{{translation_memory_id}}",
-    summary="DeepL: delete a translation memory",
-    status_code=204,
-    responses=failures(404),
-)
+@router.delete(f"{_FOLDER}/{{translation_memory_id}}")
 async def delete(translation_memory_id: str, call: DeepLCall) -> Response:
-    """With all its segments."""
+    """Delete a memory with all its segments."""
     memories = call.service.memories
     await memories.changed(memories.store.delete(call.account.id, translation_memory_id))
     return no_content()
 
 
-@router.get(
-    f"{_FOLDER}/{{translation_memory_id}}/segments",
-    summary="DeepL: the segments of a translation memory",
-    responses=answers(schemas.MEMORY_SEGMENTS, 404),
-    openapi_extra=_SEGMENTS,
-)
+@router.get(f"{_FOLDER}/{{translation_memory_id}}/segments")
 async def segments(translation_memory_id: str, call: DeepLCall) -> Response:
-    """A page of them. Inline codes are marks: `<g1>…</g1>`, `<x2/>`."""
+    """A page of a memory's segments. Inline codes are marks: `<g1>…</g1>`, `<x2/>`."""
     fields, store = call.fields, call.service.memories.store
     size = _number(fields, "page_size", DEFAULT_SEGMENTS, 1, MAX_SEGMENTS)
     wanted = fields.text("filter_text")
@@ -142,15 +98,10 @@ async def segments(translation_memory_id: str, call: DeepLCall) -> Response:
 # ---- files
 
 
-@router.post(
-    f"{_FOLDER}/import",
-    summary="DeepL: import a translation memory",
-    status_code=202,
-    responses={202: {"content": {"application/json": {"schema": schemas.MEMORY_IMPORT}}}, **failures(404)},
-    openapi_extra=openapi.body(_IMPORT, "source_file"),
-)
+@router.post(f"{_FOLDER}/import")
 async def create_import(call: DeepLCall) -> Response:
-    """A job, and the address that its TMX file is uploaded to. A name that another memory has gets a number."""
+    """Begin an import: a job, and the address that its TMX file is uploaded to. A name that another memory has
+    gets a number."""
     source, parameters = _object(call.fields, "source_file"), _object(call.fields, "parameters")
     file_name = source.required("file_name", most=MAX_FILE_NAME_CHARACTERS)
     most = call.service.max_file_bytes
@@ -162,15 +113,9 @@ async def create_import(call: DeepLCall) -> Response:
     return answer({"job_id": job.id, "upload_url": address, "expires_at": _time(job.expires_at)}, 202)
 
 
-@router.put(
-    UPLOAD_PATH,
-    summary="DeepL: upload the file of an import",
-    response_class=Response,
-    responses=failures(400, 404, 413),
-    openapi_extra=openapi.query({"token": openapi.TEXT}, "token"),
-)
+@router.put(UPLOAD_PATH)
 async def upload(http: Request, service: Service) -> Response:
-    """At the address that the import has. The job tells what came of it."""
+    """Receive the file of an import, at the address that the import has. The job tells what came of it."""
     jobs = service.memory_jobs
     job = await jobs.of_token(http.query_params.get("token", ""), "import")
     upload = service.memories.uploads.begin(job.account_id)
@@ -184,14 +129,9 @@ async def upload(http: Request, service: Service) -> Response:
     return Response(status_code=200, headers=trace_header())
 
 
-@router.post(
-    f"{_FOLDER}/{{translation_memory_id}}/export",
-    summary="DeepL: export a translation memory",
-    status_code=202,
-    responses={202: {"content": {"application/json": {"schema": schemas.MEMORY_EXPORT}}}, **failures(404)},
-)
+@router.post(f"{_FOLDER}/{{translation_memory_id}}/export")
 async def create_export(translation_memory_id: str, call: DeepLCall) -> Response:
-    """A job, which is completed at once: its file is written while it is downloaded."""
+    """Begin an export: a job, which is completed at once: its file is written while it is downloaded."""
     job = await call.service.memory_jobs.create_export(call.account.id, translation_memory_id)
     return answer({"job_id": job.id, "parameters": {"translation_memory_id": job.memory_id}}, 202)
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.calls import DeepLCall, answer, answers
+from dragoman.api.compat.deepl.calls import DeepLCall, answer
 from dragoman.api.compat.exchange import Call
 
-router = APIRouter(default_response_class=Response)
+router = APIRouter()
 
 UNLIMITED = 10**12
 """What DeepL reports as the limit of an account that has none."""
 
 
-@router.get("/v2/usage", summary="DeepL: usage", responses=answers(schemas.USAGE))
+@router.get("/v2/usage")
 async def usage(call: DeepLCall) -> Response:
     """Characters of this calendar month, in UTC, and the key's limit; documents that are in work now, and their limit."""
     used = call.service.accounts.usage(call.account)
@@ -40,7 +39,7 @@ async def _documents(call: Call) -> dict[str, int]:
     return {"document_count": in_flight, "document_limit": call.service.settings.documents.max_jobs_per_key}
 
 
-@router.get("/v3/style_rules", include_in_schema=False)
+@router.get("/v3/style_rules")
 async def style_rules(call: DeepLCall) -> Response:
-    """None."""
+    """No style rules."""
     return answer({"style_rules": []})

@@ -13,11 +13,9 @@ from typing import cast
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from dragoman.api import openapi
 from dragoman.api.answers import HeartbeatResponse, json_bytes, json_items
 from dragoman.api.compat import RETRY_GRACE_S
-from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.calls import DeepLCall, answers, direction_of
+from dragoman.api.compat.deepl.calls import DeepLCall, direction_of
 from dragoman.api.compat.deepl.languages import can_express, source_code
 from dragoman.api.compat.exchange import Call, Fields, unsupported
 from dragoman.api.input import call_of, check_texts, memories_of
@@ -33,7 +31,7 @@ from dragoman.types import (
     TranslationRequest,
 )
 
-router = APIRouter(default_response_class=Response)
+router = APIRouter()
 
 MAX_GLOSSARIES = 5
 MAX_LISTED_CHARACTERS = 20_000
@@ -42,14 +40,9 @@ _MODEL_TYPES = ("quality_optimized", "latency_optimized", "prefer_quality_optimi
 _IGNORED_FLAGS = ("preserve_formatting", "outline_detection", "show_billed_characters", "enable_beta_languages")
 
 
-@router.post(
-    "/v2/translate",
-    summary="DeepL: translate texts",
-    responses=answers(schemas.TRANSLATIONS, 404, 456, 504),
-    openapi_extra=openapi.body(schemas.TRANSLATE, "text", "target_lang"),
-)
+@router.post("/v2/translate")
 async def translate(call: DeepLCall) -> Response:
-    """JSON or a form. `text` may be one text or several."""
+    """Translate texts of JSON or a form. `text` may be one text or several."""
     fields, service = call.fields, call.service
     request = await _request(call)
     # The end of each translation: what the call's parameters ask for.

@@ -1,6 +1,6 @@
 """A worker process of a baseline: receives batches from the server and runs each to its end.
 
-The server starts it with `python -m dragoman.pipelines.worker FD`, as the leader of a process group of its own: a terminal's
+The server starts it with `python -m dragoman_bench.story.worker FD`, as the leader of a process group of its own: a terminal's
 Ctrl-C does not reach it, and all that it starts can be killed together. (Not a session: Linux's autogroup would schedule it
 against the server, which would then wait for an engine that spins.) When the server exits, the socket ends and so does the
 worker. Imports no vllm: the engine is named in the `WorkerPlan`.
@@ -18,7 +18,8 @@ from typing import Protocol
 
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineFailed, EngineRejected
-from dragoman.pipelines.messages import (
+from dragoman.types import Completion, EngineSequence
+from dragoman_bench.story.messages import (
     Batch,
     BatchResults,
     NotReady,
@@ -28,7 +29,6 @@ from dragoman.pipelines.messages import (
     frame,
     receive_blocking,
 )
-from dragoman.types import Completion, EngineSequence
 
 Result = Completion | EngineRejected | EngineFailed
 

@@ -32,12 +32,14 @@ from dragoman.engine.process import last_lines, on_all_cores
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
 from dragoman.guard import guard_children
-from dragoman.pipelines.messages import Batch, BatchResults, Ready, Refused, WorkerPlan, frame, receive
+from dragoman.pipelines.base import Pipeline
+from dragoman.settings import Settings
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, Delta, EngineSequence, Timings
 from dragoman.wire import EngineStats
+from dragoman_bench.story.messages import Batch, BatchResults, Ready, Refused, WorkerPlan, frame, receive
 
-VLLM_ENGINE = "dragoman.engine.sync_engine:SyncEngine"
+VLLM_ENGINE = "dragoman_bench.story.sync_engine:SyncEngine"
 EXIT_GRACE_S = 5.0  # for an idle worker, which exits in about one
 _ERRORS = {cls.code: cls for cls in (EngineRejected, EngineFailed)}
 Cores = list[tuple[int, ...]]  # the CPUs of each physical core
@@ -90,7 +92,7 @@ class WorkerProcess:
     def _spawn(self) -> socket.socket:
         guard_children()
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "dragoman.pipelines.worker", str(theirs.fileno())]
+        command = [sys.executable, "-m", "dragoman_bench.story.worker", str(theirs.fileno())]
         with theirs, on_all_cores(), ExitStack() as stack:
             output = stack.enter_context(self._log_file.open("ab")) if self._log_file else None
             self._process = subprocess.Popen(
@@ -331,6 +333,17 @@ def static_batch(
     return WorkerPipeline(
         "static_batch", [worker], batch_size=batch_size, batch_timeout_s=batch_timeout_ms / 1000, one_by_one=True
     )
+
+
+def build_workers(settings: Settings, spec: EngineSpec, log_file: Path | None) -> Pipeline:
+    """The pipeline `workers` as the settings have it: see `dragoman.pipelines.base.PipelineFactory`."""
+    return workers(spec, log_file, workers=settings.pipeline.workers)
+
+
+def build_static_batch(settings: Settings, spec: EngineSpec, log_file: Path | None) -> Pipeline:
+    """Likewise `static_batch`."""
+    chosen = settings.pipeline
+    return static_batch(spec, log_file, batch_size=chosen.batch_size, batch_timeout_ms=chosen.batch_timeout_ms)
 
 
 def usable_cores() -> Cores:
