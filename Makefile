@@ -50,7 +50,7 @@ format: setup  ## let ruff rewrite
 journey: setup  ## measure every architecture of the story on this machine (ARGS=--quick: under 10 minutes on 2 cores)
 	@exec $(VENV)/bin/dragoman journey $(ARGS)
 
-results: setup  ## docs/results*.md and the pages of journeys and tunes from results/
+results: setup  ## docs/results.md and the pages of journeys and tunes from results/
 	$(VENV)/bin/dragoman journey --render results/journey-quick --quick --page docs/journey-quick.html
 	$(VENV)/bin/dragoman journey --render results/journey-h200 --page docs/journey-h200.html
 	for name in cpu h200-25 h200-256; do $(VENV)/bin/python -m dragoman_bench.tune.outputs results/tune-$$name docs/tune-$$name.html; done

@@ -215,7 +215,7 @@ def test_higher_latency_is_bad_and_higher_throughput_good(named: dict[str, Resul
 
 
 def test_stored_results_make_a_report(tmp_path: Path) -> None:
-    files = [STORED / "journey-quick" / f"{name}.variable.json" for name in ("workers-1", "continuous-64")]
+    files = [STORED / "journey-quick" / f"{name}.variable.json.gz" for name in ("workers-1", "continuous-64")]
     _, parsed = page_of(read_named(files), tmp_path)
     assert "workers-1" in parsed.text and "25 clients" in parsed.text
 
