@@ -403,7 +403,8 @@ class DocumentRuns:
         if not options.glossary:
             return {}, None
         source = document.source or document.target
-        stored = await self._service.glossaries.dictionary(options.glossary, source, document.target)
+        glossaries, owner = self._service.glossaries, document.account_id
+        stored = await glossaries.dictionary(owner, options.glossary, source, document.target)
         return stored.entries, stored.key
 
     async def write(self, document: StoredDocument, result: str) -> tuple[BinaryIO, list[str]]:
