@@ -45,8 +45,8 @@ async def changeable(store: Collections, account: Account, reference: str) -> St
     stored = await store.get(account.id, reference)
     if stored.account_id != account.id and account.role != "operator":
         raise Forbidden(
-            f"the server shares this {store.kind.name} with all keys: an operator changes it, or gives it to a key with "
-            f"`dragoman {store.kind.plural} give`"
+            f"the server shares this {store.kind} with all keys: an operator changes it, or gives it to a key with "
+            f"`dragoman {store.plural} give`"
         )
     return stored
 

@@ -9,13 +9,12 @@ import asyncio
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
-from typing import Annotated, Any, Self, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.api import schemas
 from dragoman.api.collections import CollectionOut, PairOut, changeable, errors
@@ -83,13 +82,14 @@ class GlossaryOut(CollectionOut):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    shared: Annotated[bool, Field(description="Whether it is the server's: all keys see it, and operators change it.")]
-    dictionaries: list[PairOut]
-
-    @classmethod
-    def of(cls, stored: StoredCollection) -> Self:
-        values = asdict(stored)
-        return cls.model_validate({**values, "shared": stored.is_shared, "dictionaries": values["pairs"]})
+    shared: Annotated[
+        bool,
+        Field(
+            description="Whether it is the server's: all keys see it, and operators change it.",
+            validation_alias=AliasChoices("shared", "is_shared"),
+        ),
+    ]
+    dictionaries: Annotated[list[PairOut], Field(validation_alias=AliasChoices("dictionaries", "pairs"))]
 
 
 class GlossariesAnswer(BaseModel):

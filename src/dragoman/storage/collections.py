@@ -7,8 +7,9 @@ found. Who may change what the server owns is not known here. How entries are st
 
 from __future__ import annotations
 
+import builtins
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, cast
@@ -20,7 +21,6 @@ from sqlalchemy import (
     DateTime,
     Integer,
     Row,
-    Select,
     String,
     Table,
     func,
@@ -76,11 +76,6 @@ class StoredCollection:
         return self.account_id == SERVER
 
 
-def owner_name(account_id: str) -> str:
-    """What an owner is called in a message."""
-    return "the server" if account_id == SERVER else "a key"
-
-
 def collection_table(name: str, *of_kind: Column[Any]) -> Table:
     """Return the table of a kind, with columns of its own."""
     return Table(
@@ -96,45 +91,39 @@ def collection_table(name: str, *of_kind: Column[Any]) -> Table:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a kind of collections has of its own. `order`: of a collection's pairs."""
-
-    name: Literal["glossary", "memory"]
-    plural: str
-    table: Table
-    pairs: Table  # counts of entries: their first column is the collection's id
-    order: tuple[ColumnElement[Any], ...]
-    is_shared: bool  # whether accounts see those of the server
-    invalid: type[DragomanError]
-    too_many: type[DragomanError]
-    unknown: type[DragomanError]
-    exists: type[DragomanError]
-
-
 class Collections:
     """The repository of a kind. A `reference` is a collection's id or name.
 
-    All methods raise `StorageUnavailable`; those with a reference raise the kind's `unknown`, those with a new name its
-    `invalid` and `exists`.
+    All methods raise `StorageUnavailable`; those with a reference raise `unknown`, those with a new name or owner `invalid`,
+    `exists` and `too_many`.
     """
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[Literal["glossary", "memory"]]
+    plural: ClassVar[str]
+    is_shared: ClassVar[bool]
+    """Whether accounts see those of the server."""
     most: ClassVar[int]
     """Collections of one owner, all of which a list shows."""
+    table: ClassVar[Table]
+    pairs: ClassVar[Table]
+    """Counts of entries; the first column is the collection's id."""
+    pair_order: ClassVar[tuple[ColumnElement[Any], ...]]
+    invalid: ClassVar[type[DragomanError]]
+    too_many: ClassVar[type[DragomanError]]
+    unknown: ClassVar[type[DragomanError]]
+    exists: ClassVar[type[DragomanError]]
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def list(self, account_id: str | None) -> tuple[StoredCollection, ...]:
         """Return what an account sees, or, for None, those of all owners; by name, the account's own first."""
-        table = self.kind.table
+        owner = self.table.c.account_id
+        seen = owner != "" if account_id is None else owner.in_(self._owners_seen_by(account_id))
 
         def read(connection: Connection) -> tuple[StoredCollection, ...]:
-            owner = table.c.account_id
-            seen = owner != "" if account_id is None else owner.in_(self._owners_seen_by(account_id))
             pairs = self._counts(connection, seen)
-            rows = connection.execute(select(table).where(seen)).all()
+            rows = connection.execute(select(self.table).where(seen)).all()
             found = (_collection(row, pairs.get(row.id, ())) for row in rows)
             return tuple(sorted(found, key=lambda one: (one.name, one.account_id != account_id, one.account_id)))
 
@@ -153,15 +142,14 @@ class Collections:
     async def _move(
         self, change: str, account_id: str, reference: str, new_owner: str, new_name: str | None = None
     ) -> StoredCollection:
-        """Give an account's own collection an owner, and a name. Raises the kind's `exists`, and its `too_many`."""
-        table = self.kind.table
+        """Give an account's own collection to an owner, or another name."""
 
         def move(connection: Connection) -> StoredCollection:
-            row = self._own_row(connection, account_id, reference)
+            row = self._row(connection, account_id, reference, own=True)
             name = new_name or _name(row)
             values = {"account_id": new_owner, "updated_at": utc_now(), **self._names(new_owner, row.id, name)}
             try:
-                connection.execute(update(table).where(table.c.id == row.id).values(**values))
+                connection.execute(update(self.table).where(self.table.c.id == row.id).values(**values))
             except IntegrityError:
                 raise self._taken(name) from None
             if new_owner != account_id:
@@ -172,35 +160,19 @@ class Collections:
         self._audit(change, moved.id)
         return moved
 
-    async def _create(
-        self, account_id: str, name: str, fill: Callable[[Connection, str], None] = lambda connection, id: None
-    ) -> StoredCollection:
-        """Create a collection with version 1, whose id `fill` is called with in the same transaction."""
-        name = self.checked_name(name)
-
-        def create(connection: Connection) -> StoredCollection:
-            id = self._insert(connection, account_id, name)
-            fill(connection, id)
-            self._check_counts(connection, account_id)
-            return self._info(connection, id)
-
-        created = await self._database.write(create)
-        self._audit("create", created.id)
-        return created
-
     def checked_name(self, name: str) -> str:
-        """Return a name without white space around it. Raises the kind's `invalid`."""
-        kind, name = self.kind, name.strip()
+        """Return a name without white space around it. Raises `invalid`."""
+        name = name.strip()
         if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable() or "/" in name:
-            raise kind.invalid(
-                f"a {kind.name}'s name has 1 to {MAX_NAME_CHARACTERS} characters, no line breaks and no slash",
-                param="name",
+            most = MAX_NAME_CHARACTERS
+            raise self.invalid(
+                f"a {self.kind}'s name has 1 to {most} characters, no line breaks and no slash", param="name"
             )
         try:
             uuid.UUID(name)
         except ValueError:
             return name
-        raise kind.invalid(f"a {kind.name}'s name must not be a UUID, which is the form of ids", param="name")
+        raise self.invalid(f"a {self.kind}'s name must not be a UUID, which is the form of ids", param="name")
 
     # ---- for the transactions of a kind
 
@@ -209,91 +181,91 @@ class Collections:
 
         So a server of before, for which all of this kind are the server's, finds by a name what the server shares.
         """
-        if not self.kind.is_shared:
+        if not self.is_shared:
             return {"name": name}
         return {"name": name, "own_name": None} if account_id == SERVER else {"name": id, "own_name": name}
 
     def _is_named(self, name: str) -> ColumnElement[bool]:
-        c = self.kind.table.c
-        return (func.coalesce(c.own_name, c.name) if self.kind.is_shared else c.name) == name
+        c = self.table.c
+        return (func.coalesce(c.own_name, c.name) if self.is_shared else c.name) == name
 
     def _owners_seen_by(self, account_id: str) -> tuple[str, ...]:
-        return (account_id, SERVER) if self.kind.is_shared else (account_id,)
+        return (account_id, SERVER) if self.is_shared else (account_id,)
 
-    def _row(self, connection: Connection, account_id: str, reference: str) -> Row[tuple[Any, ...]]:
-        """Return what the account sees by this id, else by this name: its own before the server's."""
-        found = connection.execute(self._selected(self._owners_seen_by(account_id), reference)).all()
+    def _row(
+        self, connection: Connection, account_id: str, reference: str, *, own: bool = False
+    ) -> Row[tuple[Any, ...]]:
+        """Return what the account sees by this id, else by this name: its own before the server's.
+
+        `own`: to change it, of the account's own alone; others that change it wait.
+        """
+        c, found = self.table.c, list[Row[tuple[Any, ...]]]()
+        if len(reference) <= MAX_NAME_CHARACTERS and reference.isprintable():
+            owners = (account_id,) if own else self._owners_seen_by(account_id)
+            wanted = select(self.table).where(
+                c.account_id.in_(owners), or_(c.id == reference, self._is_named(reference))
+            )
+            found.extend(connection.execute(wanted.with_for_update() if own else wanted))
         if not found:
-            raise self._unknown(reference)
+            raise self.unknown(
+                f"there is no {self.kind} {reference[:MAX_NAME_CHARACTERS]!r}; see GET /v1/{self.plural}"
+            )
         return min(found, key=lambda row: row.account_id != account_id)
 
-    def _own_row(self, connection: Connection, account_id: str, reference: str) -> Row[tuple[Any, ...]]:
-        """Return the account's own collection with this id or name. Others that change it wait."""
-        found = connection.execute(self._selected((account_id,), reference).with_for_update()).first()
-        if found is None:
-            raise self._unknown(reference)
-        return found
-
-    def _selected(self, owners: tuple[str, ...], reference: str) -> Select[Any]:
-        if len(reference) > MAX_NAME_CHARACTERS or not reference.isprintable():
-            raise self.kind.unknown(f"there is no such {self.kind.name}")
-        c = self.kind.table.c
-        return select(self.kind.table).where(
-            c.account_id.in_(owners), or_(c.id == reference, self._is_named(reference))
-        )
-
-    def _unknown(self, reference: str) -> DragomanError:
-        return self.kind.unknown(f"there is no {self.kind.name} {reference!r}; see GET /v1/{self.kind.plural}")
-
-    def _insert(self, connection: Connection, account_id: str, name: str) -> str:
-        table = self.kind.table
-        own = table.c.account_id == account_id
-        taken = connection.scalar(select(table.c.id).where(own, self._is_named(name)))
+    def _insert(
+        self,
+        connection: Connection,
+        account_id: str,
+        name: str,
+        fill: Callable[[str], None] = lambda id: None,
+    ) -> str:
+        """Create a collection with version 1, `fill` it, and return its id."""
+        name, c = self.checked_name(name), self.table.c
+        taken = connection.scalar(select(c.id).where(c.account_id == account_id, self._is_named(name)))
         if taken is not None:
-            raise self._taken(name, taken)
+            raise self._taken(name, f": {taken}")
         now, id = utc_now(), str(uuid.uuid4())
-        head = {"id": id, "account_id": account_id, **self._names(account_id, id, name)}
-        row = {**head, "version": 1, "created_at": now, "updated_at": now}
+        row = {"id": id, "account_id": account_id, "version": 1, "created_at": now, "updated_at": now}
         try:
-            connection.execute(insert(table), [row])
+            connection.execute(insert(self.table), [row | self._names(account_id, id, name)])
         except IntegrityError:  # created by another server in between
             raise self._taken(name) from None
+        fill(id)
+        self._check_counts(connection, account_id)
         return id
 
     def _check_counts(self, connection: Connection, account_id: str) -> None:
-        """Raise the kind's `too_many` where an owner has more now than it may."""
-        kind = self.kind
-        own = select(func.count()).select_from(kind.table).where(kind.table.c.account_id == account_id)
+        """Raise `too_many` where an owner has more now than it may."""
+        own = select(func.count()).select_from(self.table).where(self.table.c.account_id == account_id)
         if (connection.scalar(own) or 0) > self.most:
-            raise kind.too_many(f"{owner_name(account_id)} has at most {self.most:,} {kind.plural}", param="name")
+            raise self.too_many(f"one owner has at most {self.most:,} {self.plural}", param="name")
 
-    def _taken(self, name: str, id: str | None = None) -> DragomanError:
-        message = f"there is a {self.kind.name} named {name!r} already{f': {id}' if id else ''}"
-        return self.kind.exists(message, param="name")
+    def _taken(self, name: str, by: str = "") -> DragomanError:
+        return self.exists(f"there is a {self.kind} named {name!r} already{by}", param="name")
 
     def _next_version(self, connection: Connection, id: str) -> int:
         """Increase a collection's version and return it: two that write wait for each other until the first one's commit."""
-        table = self.kind.table
-        changed = update(table).where(table.c.id == id).values(version=table.c.version + 1, updated_at=utc_now())
-        return int(connection.execute(changed.returning(table.c.version)).scalar_one())
+        c = self.table.c
+        changed = update(self.table).where(c.id == id).values(version=c.version + 1, updated_at=utc_now())
+        return int(connection.execute(changed.returning(c.version)).scalar_one())
 
     def _info(self, connection: Connection, id: str) -> StoredCollection:
-        of_id = self.kind.table.c.id == id
-        row = connection.execute(select(self.kind.table).where(of_id)).one()
+        of_id = self.table.c.id == id
+        row = connection.execute(select(self.table).where(of_id)).one()
         return _collection(row, self._counts(connection, of_id).get(id, ()))
 
-    def _counts(self, connection: Connection, where: ColumnElement[bool]) -> dict[str, tuple[PairCount, ...]]:
+    def _counts(self, connection: Connection, where: ColumnElement[bool]) -> dict[str, builtins.list[PairCount]]:
         """Return the pairs of the collections that a condition holds for, by collection."""
-        table, pairs = self.kind.table, self.kind.pairs
+        pairs = self.pairs
         columns = (pairs.columns.values()[0], pairs.c.source, pairs.c.target, pairs.c.entry_count)
-        counts = select(*columns).select_from(pairs.join(table)).where(where).order_by(*self.kind.order)
+        counts = select(*columns).select_from(pairs.join(self.table)).where(where).order_by(*self.pair_order)
         found: dict[str, list[PairCount]] = {}
         for id, *pair in connection.execute(counts):
             found.setdefault(id, []).append(PairCount(*pair))
-        return {id: tuple(of_id) for id, of_id in found.items()}
+        return found
 
     def _audit(self, change: str, id: str) -> None:
-        audit(cast(Change, f"{self.kind.name}.{change}"), id)
+        audit(cast(Change, f"{self.kind}.{change}"), id)
 
 
 def _name(row: Row[tuple[Any, ...]]) -> str:
@@ -301,9 +273,9 @@ def _name(row: Row[tuple[Any, ...]]) -> str:
     return getattr(row, "own_name", None) or str(row.name)
 
 
-def _collection(row: Row[tuple[Any, ...]], pairs: tuple[PairCount, ...]) -> StoredCollection:
+def _collection(row: Row[tuple[Any, ...]], pairs: Iterable[PairCount]) -> StoredCollection:
     times = row.created_at.replace(tzinfo=UTC), row.updated_at.replace(tzinfo=UTC)
-    return StoredCollection(row.id, row.account_id, _name(row), row.version, *times, pairs)
+    return StoredCollection(row.id, row.account_id, _name(row), row.version, *times, tuple(pairs))
 
 
 def insert_into(connection: Connection, table: Table) -> Any:

@@ -27,12 +27,10 @@ from dragoman.storage.collections import (
     MAX_NAME_CHARACTERS,
     SERVER,
     Collections,
-    Kind,
     Pair,
     StoredCollection,
     collection_table,
     insert_into,
-    owner_name,
 )
 from dragoman.storage.database import METADATA, Database
 
@@ -81,19 +79,9 @@ class Glossaries(Collections):
     many of them.
     """
 
-    kind = Kind(
-        "glossary",
-        "glossaries",
-        _glossaries,
-        _dictionaries,
-        (_dictionaries.c.number,),
-        is_shared=True,
-        invalid=InvalidGlossary,
-        too_many=BodyTooLarge,
-        unknown=UnknownGlossary,
-        exists=GlossaryExists,
-    )
-    most = MAX_GLOSSARIES
+    kind, plural, is_shared, most = "glossary", "glossaries", True, MAX_GLOSSARIES
+    table, pairs, pair_order = _glossaries, _dictionaries, (_dictionaries.c.number,)
+    invalid, too_many, unknown, exists = InvalidGlossary, BodyTooLarge, UnknownGlossary, GlossaryExists
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -110,11 +98,16 @@ class Glossaries(Collections):
             checked.setdefault(_checked_pair(*pair), {}).update(await asyncio.to_thread(_checked_entries, entries))
         contents = {pair: await asyncio.to_thread(_content, entries) for pair, entries in checked.items()}
 
-        def fill(connection: Connection, id: str) -> None:
-            for pair, content in contents.items():
-                _put(connection, id, pair, content)
+        def create(connection: Connection) -> StoredCollection:
+            def fill(id: str) -> None:
+                for pair, content in contents.items():
+                    _put(connection, id, pair, content)
 
-        return await self._create(account_id, name, fill)
+            return self._info(connection, self._insert(connection, account_id, name, fill))
+
+        created = await self._database.write(create)
+        self._audit("create", created.id)
+        return created
 
     async def dictionary(self, account_id: str, reference: str, source: str, target: str) -> StoredDictionary:
         """Return the entries for a direction; none if there is no dictionary. A dictionary for `en` also applies to `en-US`.
@@ -214,7 +207,7 @@ class Glossaries(Collections):
         version: int | None = None,
     ) -> StoredCollection:
         """Replace a dictionary, and increase the version. Raises `_ChangedMeanwhile` if that is not `version`."""
-        row = self._own_row(connection, account_id, reference)
+        row = self._row(connection, account_id, reference, own=True)
         if version not in (None, row.version):
             raise _ChangedMeanwhile
         _put(connection, row.id, pair, content)
@@ -227,10 +220,11 @@ class Glossaries(Collections):
         """Delete a glossary with all its entries."""
 
         def remove(connection: Connection) -> str:
-            row = self._own_row(connection, account_id, reference)
-            connection.execute(delete(_dictionaries).where(_dictionaries.c.glossary_id == row.id))
-            connection.execute(delete(_glossaries).where(_glossaries.c.id == row.id))
-            return str(row.id)
+            id = str(self._row(connection, account_id, reference, own=True).id)
+            connection.execute(
+                delete(_glossaries).where(_glossaries.c.id == id)
+            )  # and by its foreign key what refers to it
+            return id
 
         self._audit("delete", await self._database.write(remove))
 
@@ -244,7 +238,7 @@ class Glossaries(Collections):
         super()._check_counts(connection, account_id)
         own = select(func.count()).select_from(_dictionaries.join(_glossaries))
         if (connection.scalar(own.where(_glossaries.c.account_id == account_id)) or 0) > MAX_DICTIONARIES:
-            message = f"the glossaries of {owner_name(account_id)} have at most {MAX_DICTIONARIES:,} dictionaries"
+            message = f"the glossaries of one owner have at most {MAX_DICTIONARIES:,} dictionaries"
             raise BodyTooLarge(message, param="dictionaries")
 
 

@@ -54,7 +54,6 @@ from dragoman.errors import BodyTooLarge, InvalidMemory, MemoryExists, UnknownMe
 from dragoman.storage.collections import (
     MAX_NAME_CHARACTERS,
     Collections,
-    Kind,
     Pair,
     StoredCollection,
     collection_table,
@@ -221,31 +220,25 @@ def digest_of(text: str) -> bytes:
 class MemoryStore(Collections):
     """The repository of memories. Of a memory's pairs, the one with the most entries comes first."""
 
-    kind = Kind(
-        "memory",
-        "memories",
-        _memories,
-        _pairs,
-        (_pairs.c.entry_count.desc(), _pairs.c.source, _pairs.c.target),
-        is_shared=False,
-        invalid=InvalidMemory,
-        too_many=InvalidMemory,
-        unknown=UnknownMemory,
-        exists=MemoryExists,
-    )
-    most = MAX_MEMORIES
+    kind, plural, is_shared, most = "memory", "memories", False, MAX_MEMORIES
+    table, pairs, pair_order = _memories, _pairs, (_pairs.c.entry_count.desc(), _pairs.c.source, _pairs.c.target)
+    invalid, too_many, unknown, exists = InvalidMemory, InvalidMemory, UnknownMemory, MemoryExists
 
     # ---- memories
 
     async def create(self, account_id: str, name: str) -> StoredCollection:
         """Create an empty memory. Raises `InvalidMemory` also where the account has `MAX_MEMORIES`."""
-        return await self._create(account_id, name)
+        created = await self._database.write(
+            lambda connection: self._info(connection, self._insert(connection, account_id, name))
+        )
+        self._audit("create", created.id)
+        return created
 
     async def delete(self, account_id: str, reference: str) -> None:
         """Delete a memory with all its entries. It is gone before its entries are; see `delete_rest`."""
 
         def remove(connection: Connection) -> str:
-            row = self._own_row(connection, account_id, reference)
+            row = self._row(connection, account_id, reference, own=True)
             gone = update(_memories).where(_memories.c.id == row.id).values(account_id=_DELETED, name=row.id)
             connection.execute(gone)
             return str(row.id)
@@ -281,12 +274,11 @@ class MemoryStore(Collections):
         def add(connection: Connection) -> tuple[str, bool]:
             is_new = False
             try:
-                memory_id = str(self._own_row(connection, account_id, reference).id)
+                memory_id = str(self._row(connection, account_id, reference, own=True).id)
             except UnknownMemory:
                 if not create:
                     raise
-                memory_id = self._insert(connection, account_id, self.checked_name(reference))
-                self._check_counts(connection, account_id)
+                memory_id = self._insert(connection, account_id, reference)
                 is_new = True
             now, version = utc_now(), self._next_version(connection, memory_id)
             if rows:
@@ -310,7 +302,7 @@ class MemoryStore(Collections):
         source, digest, target = _key_of(entry_id) or ("", b"", "")
 
         def remove(connection: Connection) -> None:
-            row = self._own_row(connection, account_id, reference)
+            row = self._row(connection, account_id, reference, own=True)
             c = _entries.c
             own = and_(c.memory_id == row.id, c.source == source, c.digest == digest, c.target == target)
             deleted = connection.execute(delete(_entries).where(own).returning(c.text, c.translation)).first()
