@@ -11,7 +11,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar, cast
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
@@ -20,7 +20,6 @@ from dragoman.api import schemas
 from dragoman.api.collections import CollectionOut, PairOut, changeable, errors
 from dragoman.api.input import NEEDS_KEY, Caller, Service, parse_json, parsed
 from dragoman.errors import BodyTooLarge, InvalidGlossary
-from dragoman.storage.collections import StoredCollection
 from dragoman.storage.glossaries import MAX_ENTRIES, MAX_TERM_CHARACTERS
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -237,14 +236,6 @@ Reference = Annotated[str, Path(description="The glossary's id or its name.")]
 Source = Annotated[str, Query(description="BCP-47 tag of the terms' language.")]
 Target = Annotated[str, Query(description="BCP-47 tag of the translations' language.")]
 
-
-async def _changeable(glossary: Reference, service: Service, account: Caller) -> StoredCollection:
-    return await changeable(service.glossaries, account, glossary)
-
-
-Changeable = Annotated[StoredCollection, Depends(_changeable)]
-"""The glossary of the path, which the caller may change."""
-
 # ---- routes
 
 
@@ -279,9 +270,10 @@ async def get(glossary: Reference, service: Service, account: Caller) -> Glossar
 
 
 @router.delete("/{glossary}", summary="Delete a glossary", status_code=204, responses=errors(403, 404))
-async def delete(glossary: Changeable, service: Service) -> Response:
+async def delete(glossary: Reference, service: Service, account: Caller) -> Response:
     """Delete a glossary with all its entries."""
-    await service.glossaries.delete(glossary.account_id, glossary.id)
+    stored = await changeable(service.glossaries, account, glossary)
+    await service.glossaries.delete(stored.account_id, stored.id)
     return Response(status_code=204)
 
 
@@ -329,11 +321,12 @@ async def export(
     openapi_extra=_body_of(EntriesBody.model_json_schema(), tables=True),
 )
 async def replace(
-    glossary: Changeable, source: Source, target: Target, request: Request, service: Service
+    glossary: Reference, source: Source, target: Target, request: Request, service: Service, account: Caller
 ) -> GlossaryOut:
     """JSON, TSV or CSV, by `Content-Type`."""
     entries = await _read(request)
-    changed = await service.glossaries.replace(glossary.account_id, glossary.id, source, target, entries)
+    stored = await changeable(service.glossaries, account, glossary)
+    changed = await service.glossaries.replace(stored.account_id, stored.id, source, target, entries)
     return GlossaryOut.of(changed)
 
 
@@ -344,18 +337,22 @@ async def replace(
     openapi_extra=_body_of(EntriesBody.model_json_schema(), tables=True),
 )
 async def merge(
-    glossary: Changeable, source: Source, target: Target, request: Request, service: Service
+    glossary: Reference, source: Source, target: Target, request: Request, service: Service, account: Caller
 ) -> GlossaryOut:
     """As `PUT`; terms that are not in the body stay."""
     entries = await _read(request)
-    changed = await service.glossaries.merge(glossary.account_id, glossary.id, source, target, entries)
+    stored = await changeable(service.glossaries, account, glossary)
+    changed = await service.glossaries.merge(stored.account_id, stored.id, source, target, entries)
     return GlossaryOut.of(changed)
 
 
 @router.delete("/{glossary}/entries", summary="Delete the entries of a pair of languages", responses=errors(403, 404))
-async def delete_entries(glossary: Changeable, source: Source, target: Target, service: Service) -> GlossaryOut:
+async def delete_entries(
+    glossary: Reference, source: Source, target: Target, service: Service, account: Caller
+) -> GlossaryOut:
     """Delete the dictionary of this pair; the glossary stays."""
-    changed = await service.glossaries.delete_dictionary(glossary.account_id, glossary.id, source, target)
+    stored = await changeable(service.glossaries, account, glossary)
+    changed = await service.glossaries.delete_dictionary(stored.account_id, stored.id, source, target)
     return GlossaryOut.of(changed)
 
 
