@@ -235,9 +235,8 @@ async def _fill(database: Database, account: Account) -> dict[str, str]:
     for first in range(0, LONG_ENTRIES, 100):
         entries = [NewEntry("en", "ja", f"{n:05d}" + "a" * 19_990, "a" * 19_995) for n in range(first, first + 100)]
         await memories.add(account.id, long.id, entries, LIMITS)
-    glossary = await glossaries.create(
-        "terms", {("en", "ja"): {f"term {n}": f"用語 {n}" for n in range(GLOSSARY_ENTRIES)}}
-    )
+    terms = {f"term {n}": f"用語 {n}" for n in range(GLOSSARY_ENTRIES)}
+    glossary = await glossaries.create(account.id, "terms", {("en", "ja"): terms})
     now = datetime.now(UTC).replace(tzinfo=None)
     options = json.dumps({"context": "x" * 20_000})
     for number in range(DOCUMENTS):

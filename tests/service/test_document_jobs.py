@@ -39,6 +39,7 @@ from dragoman.service.documents import Documents, clean_name
 from dragoman.service.service import TranslationService
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
 from dragoman.storage import document_files
+from dragoman.storage.collections import SERVER
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.document_files import FolderUse
 from dragoman.storage.documents import DocumentStore, StoredDocument
@@ -725,13 +726,13 @@ async def test_a_document_has_the_terms_that_its_glossary_had_at_its_upload(
     pipeline = HeldPipeline(kana)
     async with servers(pipeline, max_running=1) as service:
         of, glossaries = service.documents, service.glossaries
-        made = await glossaries.create("g", {("en", "ja"): {"map": "地図"}, ("ko", "ja"): {"지도": "x"}})
+        made = await glossaries.create(ANONYMOUS.id, "g", {("en", "ja"): {"map": "地図"}, ("ko", "ja"): {"지도": "x"}})
         pipeline.hold()
         first = await create(of)
         options = DocumentOptions("ja", source, glossary="g")
         waiting = await create(of, "Can I see the map of the old city now, please?\n", options=options)
-        await glossaries.replace("g", "en", "ja", {"map": "マップ"})
-        await glossaries.delete(made.id)
+        await glossaries.replace(ANONYMOUS.id, "g", "en", "ja", {"map": "マップ"})
+        await glossaries.delete(ANONYMOUS.id, made.id)
         pipeline.release.set()
         assert {(await done(of, one)).state for one in (first, waiting)} == {"done"}
         assert "地図" in await text_of(of, await of.get(waiting.id, ANONYMOUS))
@@ -750,16 +751,18 @@ async def test_terms_are_beside_the_file_and_compiled_once(servers: Servers) -> 
         assert len(service.calls.translator.planner._glossaries) == 1
 
 
-async def test_a_queued_row_of_an_older_version_runs_with_the_terms_in_it(servers: Servers) -> None:
+@pytest.mark.parametrize("terms", [{"map": "地図"}, "g"])
+async def test_a_queued_row_of_an_older_version_runs_with_its_terms(servers: Servers, terms: object) -> None:
     pipeline = HeldPipeline(kana)
     async with servers(pipeline, max_running=1) as service:
         of = service.documents
+        await service.glossaries.create(SERVER, "g", {("en", "ja"): {"map": "地図"}})
         pipeline.hold()
         await create(of)
         waiting = await create(of, "Can I see the map?\n")
         stored = json.loads(await servers.store.options(waiting.id) or "")
         del stored["has_terms"]
-        stored["glossary"] = {"map": "地図"}
+        stored["glossary"] = terms
         change(servers, "UPDATE documents SET options = ? WHERE id = ?", json.dumps(stored), waiting.id)
         pipeline.release.set()
         assert "地図" in await text_of(of, await done(of, waiting))

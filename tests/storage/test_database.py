@@ -18,7 +18,7 @@ from sqlalchemy import Connection, MetaData, text
 
 from dragoman.errors import ConfigError, StorageUnavailable
 from dragoman.storage import database as module
-from dragoman.storage import documents, keys, memories, usage
+from dragoman.storage import document_blobs, documents, keys, memories, usage
 from dragoman.storage.database import METADATA, Database
 from dragoman.storage.glossaries import Glossaries
 from dragoman.storage.threads import caller
@@ -32,9 +32,9 @@ async def test_what_was_stored_is_there_after_a_restart(url: str) -> None:
         await database.open()
         await database.open()
         stored = Glossaries(database)
-        assert [one.name for one in await stored.list()] == expected
+        assert [one.name for one in await stored.list("a")] == expected
         if not expected:
-            await stored.create("g")
+            await stored.create("a", "g")
         await database.close()
 
 
@@ -54,7 +54,7 @@ async def test_migrations_make_the_tables_that_the_code_uses(database: Database)
     made = columns(await database.read(reflected))
     wanted = columns(METADATA)
     assert {keys.ACCOUNTS.name, usage.USAGE.name} < wanted.keys()
-    assert documents.DocumentStore and memories.MemoryStore  # whose tables are among them
+    assert documents.DocumentStore and document_blobs and memories.MemoryStore  # whose tables are among them
     assert made.keys() == wanted.keys()
     for table, expected in wanted.items():
         assert {name: key for name, (_, key) in made[table].items()} == {
@@ -196,18 +196,18 @@ async def test_a_locked_file_is_unavailable(tmp_path: Path, monkeypatch: pytest.
     with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageUnavailable):
-            await Glossaries(database).create("g")
+            await Glossaries(database).create("a", "g")
         other.execute("ROLLBACK")
     (tmp_path / "a.db").rename(tmp_path / "b.db")  # a connection that is made now fails
     (tmp_path / "a.db").mkdir()
     with pytest.raises(StorageUnavailable):
-        await Glossaries(database).list()
+        await Glossaries(database).list("a")
     await database.close()
 
 
 async def test_a_database_that_is_not_open_is_unavailable() -> None:
     with pytest.raises(StorageUnavailable):
-        await Glossaries(Database("sqlite://")).list()
+        await Glossaries(Database("sqlite://")).list("a")
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "mysql://user:secret@host/db"])

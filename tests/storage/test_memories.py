@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import Connection, text
 
-from dragoman.errors import BodyTooLarge, InvalidMemory, MemoryExists, StorageUnavailable, UnknownMemory
+from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnknownMemory
 from dragoman.storage import memories as module
+from dragoman.storage.collections import PairCount
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.memories import (
     EntryPage,
@@ -23,7 +24,6 @@ from dragoman.storage.memories import (
     StoredJob,
     digest_of,
 )
-from dragoman.storage.named import PairCount
 
 FIVE = MemoryLimits(5, 1_000_000)
 T = TypeVar("T")
@@ -42,42 +42,6 @@ def store(database: Database) -> MemoryStore:
 async def texts(store: MemoryStore, memory: str, account: str = "a") -> dict[str, str]:
     page = await store.page(account, memory, 100)
     return {one.text: one.translation for one in page.entries}
-
-
-async def test_a_memory_is_found_by_id_and_by_name_by_its_account_alone(store: MemoryStore) -> None:
-    made = await store.create("a", " manuals ")
-    assert (made.name, made.version, made.pairs, made.entry_count) == ("manuals", 1, (), 0)
-    assert await store.get("a", made.id) == await store.get("a", "manuals") == made
-    assert (await store.create("b", "manuals")).id != made.id
-    for work in (
-        store.get("b", made.id),
-        store.rename("b", made.id, "x"),
-        store.delete("b", made.id),
-        store.add("b", made.id, [entry("Yes.")], MOST),
-        store.page("b", made.id, 10),
-        store.remove("b", made.id, f"en.{'0' * 32}.ja"),
-        store.get("a", "x" * 300),
-        store.get("a", "a\nb"),
-    ):
-        with pytest.raises(UnknownMemory):
-            await work
-    with pytest.raises(MemoryExists):
-        await store.create("a", "manuals")
-    for name in ("", "a/b", "a\nb", "x" * 201, made.id):
-        with pytest.raises(InvalidMemory):
-            await store.create("a", name)
-    assert [one.name for one in await store.list("a")] == ["manuals"]
-
-
-async def test_an_account_has_so_many_memories(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_MEMORIES", 2)
-    await store.create("a", "1")
-    await store.add("a", "2", [entry("Yes.")], MOST, create=True)
-    with pytest.raises(InvalidMemory):
-        await store.create("a", "3")
-    with pytest.raises(InvalidMemory):
-        await store.add("a", "3", [entry("Yes.")], MOST, create=True)
-    await store.create("b", "3")
 
 
 async def test_a_text_has_one_translation_in_a_direction_and_the_last_one_stays(store: MemoryStore) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_qp
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,10 +29,18 @@ def parse_form(body: bytes, content_type: str, most: int) -> list[tuple[str, str
             raise TooManyValues(f"the form has more than {most} fields")
         pairs = (pair.partition(b"=") for pair in body.split(b"&") if pair)
         return [(_unquote(name), _unquote(value)) for name, _, value in pairs]
-    boundary = _parameters(content_type).get("boundary", "").encode("latin-1")
-    if not boundary:
-        raise InvalidRequest("the form has no boundary in its Content-Type")
-    return list(_parts(body, b"--" + boundary, most))
+    reader, fields = _FormReader(content_type), list[tuple[str, str | bytes]]()
+    has_file_name = False
+    for item in reader.feed(body):
+        if isinstance(item, bytes):  # all of it: the whole body is there
+            fields[-1] = (fields[-1][0], item if has_file_name else item.decode("utf-8", "replace"))
+            continue
+        if len(fields) == most:
+            raise TooManyValues(f"the form has more than {most} parts")
+        has_file_name = "filename" in item
+        fields.append((item["name"], b"" if has_file_name else ""))
+    reader.check_complete()
+    return fields
 
 
 def _unquote(value: bytes) -> str:
@@ -62,22 +70,6 @@ def _slices(value: bytes) -> Iterator[bytes]:
         end = end if escape < 0 else escape
         yield value[at:end]
         at = end
-
-
-def _parts(body: bytes, delimiter: bytes, most: int) -> Iterator[tuple[str, str | bytes]]:
-    if body.count(delimiter) > most + 1:
-        raise TooManyValues(f"the form has more than {most} parts")
-    for part in (b"\r\n" + body).split(b"\r\n" + delimiter)[1:]:
-        if part.startswith(b"--"):
-            return
-        end = part.find(b"\r\n\r\n", 0, _MAX_PART_HEADER_BYTES)
-        found = _DISPOSITION.search(part[:end]) if end >= 0 else None
-        parameters = _parameters(found[0].decode("utf-8", "replace")) if found else {}
-        if "name" not in parameters:
-            raise InvalidRequest("a part of the form has no name, or headers that are too long")
-        content = part[end + 4 :]
-        yield parameters["name"], content if "filename" in parameters else content.decode("utf-8", "replace")
-    raise InvalidRequest("the form does not end with its boundary")
 
 
 _DISPOSITION = re.compile(rb"^content-disposition:[^\r\n]*", re.IGNORECASE | re.MULTILINE)
@@ -115,73 +107,76 @@ async def receive_file(request: Request, path: Path, max_bytes: int) -> FileForm
     Raises `InvalidRequest`, `TooManyValues`, `BodyTooLarge` for over `max_bytes`, and `OSError` from writing.
     """
     content_type = request.headers.get("content-type", "")
-    boundary = _parameters(content_type).get("boundary", "").encode("latin-1", "replace")
-    if not content_type.lower().startswith("multipart/form-data") or not boundary:
+    if not content_type.lower().startswith("multipart/form-data"):
         raise InvalidRequest("send a form (multipart/form-data) with the field `file`", param="file")
-    received = _Received(max_bytes)
-    reader = _FormReader(b"\r\n--" + boundary)
-    with path.open("wb") as out:  # not in a thread, which would leave it open where the request is cancelled meanwhile
-        async for chunk in request.stream():
-            for item in reader.feed(chunk):
-                received.add(item)
-            if len(received.unwritten) >= _BUFFER_BYTES:
-                await UPLOADS.run(out.write, received.unwritten)
-                received.unwritten = bytearray()
-        await UPLOADS.run(out.write, received.unwritten)
-        await UPLOADS.run(out.flush)
-    if not reader.is_complete:
-        raise InvalidRequest("the form does not end with its boundary")
+    received = _Received(_FormReader(content_type), _File(max_bytes))
+    await _write(request, path, received.file, received.add)
+    received.reader.check_complete()
     return received.form()
 
 
 async def receive_body(request: Request, path: Path, max_bytes: int) -> int:
     """Write a request's body to `path`; return its bytes. Raises `BodyTooLarge` for over `max_bytes`, and `OSError`."""
-    received, unwritten = 0, bytearray()
-    with path.open("wb") as out:  # not in a thread, as in `receive_file`
+    file = _File(max_bytes)
+    await _write(request, path, file, file.add)
+    return file.size
+
+
+@dataclass(slots=True)
+class _File:
+    """A file that arrives. `unwritten` is not on disk yet."""
+
+    max_bytes: int
+    size: int = 0
+    unwritten: bytearray = field(default_factory=bytearray)
+
+    def add(self, content: bytes) -> None:
+        """Raises `BodyTooLarge`."""
+        self.size += len(content)
+        if self.size > self.max_bytes:
+            message = f"the file has more than {self.max_bytes:,} bytes, which this server accepts"
+            raise BodyTooLarge(message, param="file")
+        self.unwritten += content
+
+
+async def _write(request: Request, path: Path, file: _File, add: Callable[[bytes], None]) -> None:
+    """Pass a request's body to `add`, and write what that adds to the file, a large piece at a time."""
+    with path.open("wb") as out:  # not in a thread, which would leave it open where the request is cancelled meanwhile
         async for chunk in request.stream():
-            received += len(chunk)
-            if received > max_bytes:
-                message = f"the file has more than {max_bytes:,} bytes, which this server accepts"
-                raise BodyTooLarge(message, param="file")
-            unwritten += chunk
-            if len(unwritten) >= _BUFFER_BYTES:
-                await UPLOADS.run(out.write, unwritten)
-                unwritten = bytearray()
-        await UPLOADS.run(out.write, unwritten)
+            add(chunk)
+            if len(file.unwritten) >= _BUFFER_BYTES:
+                await UPLOADS.run(out.write, file.unwritten)
+                file.unwritten = bytearray()
+        await UPLOADS.run(out.write, file.unwritten)
         await UPLOADS.run(out.flush)
-    return received
 
 
 @dataclass(slots=True)
 class _Received:
-    """The parts of a form so far. `unwritten` is the file's content that is not on disk yet."""
+    """The parts of a form so far."""
 
-    max_file_bytes: int
+    reader: _FormReader
+    file: _File
     file_name: str | None = None
-    file_bytes: int = 0
     field_bytes: int = 0
     fields: list[tuple[str, bytearray]] = field(default_factory=list[tuple[str, bytearray]])
-    unwritten: bytearray = field(default_factory=bytearray)
 
-    def add(self, item: dict[str, str] | bytes) -> None:
-        """A part begins, or goes on. Raises `InvalidRequest`, `TooManyValues` or `BodyTooLarge`."""
-        if isinstance(item, dict):
-            self.fields.append((item["name"], bytearray()))
-            if item["name"] == "file":
-                if self.file_name is not None:
-                    raise InvalidRequest("the form has several files; send one", param="file")
-                self.file_name = item.get("filename", "")
-        elif self.fields[-1][0] == "file":
-            self.file_bytes += len(item)
-            self.unwritten += item
-        else:
-            self.field_bytes += len(item)
-            self.fields[-1][1].extend(item)
-        if self.file_bytes > self.max_file_bytes:
-            message = f"the file has more than {self.max_file_bytes:,} bytes, which this server accepts"
-            raise BodyTooLarge(message, param="file")
-        if self.field_bytes > _MAX_FIELD_BYTES or len(self.fields) > MAX_FORM_FIELDS:
-            raise TooManyValues(f"the form has more than {MAX_FORM_FIELDS} fields, or too long ones")
+    def add(self, chunk: bytes) -> None:
+        """Raises `InvalidRequest`, `TooManyValues` or `BodyTooLarge`."""
+        for item in self.reader.feed(chunk):
+            if isinstance(item, dict):
+                self.fields.append((item["name"], bytearray()))
+                if item["name"] == "file":
+                    if self.file_name is not None:
+                        raise InvalidRequest("the form has several files; send one", param="file")
+                    self.file_name = item.get("filename", "")
+            elif self.fields[-1][0] == "file":
+                self.file.add(item)
+            else:
+                self.field_bytes += len(item)
+                self.fields[-1][1].extend(item)
+            if self.field_bytes > _MAX_FIELD_BYTES or len(self.fields) > MAX_FORM_FIELDS:
+                raise TooManyValues(f"the form has more than {MAX_FORM_FIELDS} fields, or too long ones")
 
     def form(self) -> FileForm:
         form = FileForm(file_name=self.file_name)
@@ -192,26 +187,34 @@ class _Received:
 
 
 class _FormReader:
-    """Parses a multipart form as it arrives."""
+    """Parses a multipart form, as it arrives or whole. Raises `InvalidRequest` for a Content-Type without a boundary."""
 
-    def __init__(self, delimiter: bytes) -> None:
-        self.is_complete = False
-        self._delimiter = delimiter
+    def __init__(self, content_type: str) -> None:
+        boundary = _parameters(content_type).get("boundary", "").encode("latin-1", "replace")
+        if not boundary:
+            raise InvalidRequest("the form has no boundary in its Content-Type")
+        self._delimiter = b"\r\n--" + boundary
         self._buffer = bytearray(b"\r\n")
         self._in_head = False
         self._in_part = False
+        self._is_complete = False
+
+    def check_complete(self) -> None:
+        """Raise `InvalidRequest` unless the form has ended."""
+        if not self._is_complete:
+            raise InvalidRequest("the form does not end with its boundary")
 
     def feed(self, chunk: bytes) -> Iterator[dict[str, str] | bytes]:
         """Yield the parameters of each part that begins, and then its content in pieces. Raises `InvalidRequest`."""
         buffer, delimiter = self._buffer, self._delimiter
         buffer += chunk
-        while not self.is_complete:
+        while not self._is_complete:
             if self._in_head:
                 if len(buffer) < 2:
                     return
                 end = buffer.find(b"\r\n\r\n", 0, _MAX_PART_HEADER_BYTES)
                 if buffer.startswith(b"--"):
-                    self.is_complete = True
+                    self._is_complete = True
                 elif end >= 0:
                     yield _part_parameters(bytes(buffer[:end]))
                     del buffer[: end + 4]

@@ -9,21 +9,18 @@ import asyncio
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from dragoman.api import openapi, schemas
-from dragoman.api.input import NEEDS_KEY, Service, parse_json, parsed
+from dragoman.api import schemas
+from dragoman.api.collections import CollectionOut, PairOut, changeable, errors
+from dragoman.api.input import NEEDS_KEY, Caller, Service, parse_json, parsed
 from dragoman.errors import BodyTooLarge, InvalidGlossary
 from dragoman.storage.glossaries import MAX_ENTRIES, MAX_TERM_CHARACTERS
-
-if TYPE_CHECKING:
-    from dragoman.storage.glossaries import StoredGlossary
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -40,6 +37,7 @@ _EXAMPLE: Any = {
     "version": 2,
     "created_at": "2026-11-22T09:00:00.123456Z",
     "updated_at": "2026-11-22T09:30:00.123456Z",
+    "shared": False,
     "dictionaries": [{"source": "en", "target": "de", "entry_count": 2}],
 }
 
@@ -63,7 +61,7 @@ class GlossaryBody(schemas.RequestBody):
         },
     )
 
-    name: Annotated[str, Field(description="Unique among the stored glossaries.")]
+    name: Annotated[str, Field(description="Unique among the key's glossaries.")]
     dictionaries: Annotated[
         schemas.Items[DictionaryBody],
         Field(default_factory=list, description="Entries to begin with; those of one pair are joined."),
@@ -78,29 +76,19 @@ class EntriesBody(schemas.RequestBody):
     entries: Annotated[schemas.Entries, Field(description="Terms and their translations.")]
 
 
-class DictionaryOut(BaseModel):
-    """A pair of languages that a glossary has entries for."""
-
-    source: str
-    target: str
-    entry_count: int
-
-
-class GlossaryOut(BaseModel):
+class GlossaryOut(CollectionOut):
     """A stored glossary without its entries."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    id: str
-    name: str
-    version: Annotated[int, Field(description="One more after each change of its entries.")]
-    created_at: datetime
-    updated_at: datetime
-    dictionaries: list[DictionaryOut]
-
-    @classmethod
-    def of(cls, stored: StoredGlossary) -> GlossaryOut:
-        return cls.model_validate(stored, from_attributes=True)
+    shared: Annotated[
+        bool,
+        Field(
+            description="Whether it is the server's: all keys see it, and operators change it.",
+            validation_alias=AliasChoices("shared", "is_shared"),
+        ),
+    ]
+    dictionaries: Annotated[list[PairOut], Field(validation_alias=AliasChoices("dictionaries", "pairs"))]
 
 
 class GlossariesAnswer(BaseModel):
@@ -244,10 +232,6 @@ def _with_definitions(model: type[BaseModel]) -> dict[str, Any]:
     return resolved(schema)
 
 
-def _errors(*statuses: int) -> openapi.Answers:
-    return openapi.failures(schemas.ErrorAnswer, 400, 401, *statuses)
-
-
 Reference = Annotated[str, Path(description="The glossary's id or its name.")]
 Source = Annotated[str, Query(description="BCP-47 tag of the terms' language.")]
 Target = Annotated[str, Query(description="BCP-47 tag of the translations' language.")]
@@ -259,35 +243,37 @@ Target = Annotated[str, Query(description="BCP-47 tag of the translations' langu
     "",
     summary="Store a glossary",
     status_code=201,
-    responses=_errors(409, 413, 422),
+    responses=errors(409, 413, 422),
     openapi_extra=_body_of(_with_definitions(GlossaryBody), tables=False),
 )
-async def create(request: Request, service: Service) -> GlossaryOut:
+async def create(request: Request, service: Service, account: Caller) -> GlossaryOut:
     """A new glossary, with entries or without."""
     body = await request.body()
     given = await parsed(_parse, body, GlossaryBody, request.app.state.max_values)
     dictionaries: dict[tuple[str, str], dict[str, str]] = {}
     for one in given.dictionaries:
         dictionaries.setdefault((one.source, one.target), {}).update(one.entries)
-    return GlossaryOut.of(await service.glossaries.create(given.name, dictionaries))
+    return GlossaryOut.of(await service.glossaries.create(account.id, given.name, dictionaries))
 
 
-@router.get("", summary="The stored glossaries", responses=_errors())
-async def list_all(service: Service) -> GlossariesAnswer:
-    """All glossaries, by name, without their entries."""
-    return GlossariesAnswer(glossaries=[GlossaryOut.of(one) for one in await service.glossaries.list()])
+@router.get("", summary="The stored glossaries", responses=errors())
+async def list_all(service: Service, account: Caller) -> GlossariesAnswer:
+    """The key's own and those that the server shares, by name, without their entries."""
+    found = await service.glossaries.list(account.id)
+    return GlossariesAnswer(glossaries=[GlossaryOut.of(one) for one in found])
 
 
-@router.get("/{glossary}", summary="One glossary", responses=_errors(404))
-async def get(glossary: Reference, service: Service) -> GlossaryOut:
+@router.get("/{glossary}", summary="One glossary", responses=errors(404))
+async def get(glossary: Reference, service: Service, account: Caller) -> GlossaryOut:
     """A glossary without its entries."""
-    return GlossaryOut.of(await service.glossaries.get(glossary))
+    return GlossaryOut.of(await service.glossaries.get(account.id, glossary))
 
 
-@router.delete("/{glossary}", summary="Delete a glossary", status_code=204, responses=_errors(404))
-async def delete(glossary: Reference, service: Service) -> Response:
+@router.delete("/{glossary}", summary="Delete a glossary", status_code=204, responses=errors(403, 404))
+async def delete(glossary: Reference, service: Service, account: Caller) -> Response:
     """Delete a glossary with all its entries."""
-    await service.glossaries.delete(glossary)
+    stored = await changeable(service.glossaries, account, glossary)
+    await service.glossaries.delete(stored.account_id, stored.id)
     return Response(status_code=204)
 
 
@@ -302,14 +288,19 @@ async def delete(glossary: Reference, service: Service) -> Response:
                 CSV: {"schema": {"type": "string"}, "example": write_csv(_EXAMPLE_ENTRIES)},
             }
         },
-        **_errors(404),
+        **errors(404),
     },
 )
 async def export(
-    glossary: Reference, source: Source, target: Target, service: Service, accept: Annotated[str, Header()] = JSON
+    glossary: Reference,
+    source: Source,
+    target: Target,
+    service: Service,
+    account: Caller,
+    accept: Annotated[str, Header()] = JSON,
 ) -> Response:
     """As JSON, or by `Accept` as TSV or CSV. A dictionary of `en` answers for `en-US` too; none: no entries."""
-    stored = await service.glossaries.dictionary(glossary, source, target)
+    stored = await service.glossaries.dictionary(account.id, glossary, source, target)
     kind = _chosen(accept)
 
     def written() -> bytes:
@@ -326,33 +317,43 @@ async def export(
 @router.put(
     "/{glossary}/entries",
     summary="Replace the entries of a pair of languages",
-    responses=_errors(404, 413, 422),
+    responses=errors(403, 404, 413, 422),
     openapi_extra=_body_of(EntriesBody.model_json_schema(), tables=True),
 )
 async def replace(
-    glossary: Reference, source: Source, target: Target, request: Request, service: Service
+    glossary: Reference, source: Source, target: Target, request: Request, service: Service, account: Caller
 ) -> GlossaryOut:
     """JSON, TSV or CSV, by `Content-Type`."""
     entries = await _read(request)
-    return GlossaryOut.of(await service.glossaries.replace(glossary, source, target, entries))
+    stored = await changeable(service.glossaries, account, glossary)
+    changed = await service.glossaries.replace(stored.account_id, stored.id, source, target, entries)
+    return GlossaryOut.of(changed)
 
 
 @router.patch(
     "/{glossary}/entries",
     summary="Add entries to a pair of languages",
-    responses=_errors(404, 413, 422),
+    responses=errors(403, 404, 413, 422),
     openapi_extra=_body_of(EntriesBody.model_json_schema(), tables=True),
 )
-async def merge(glossary: Reference, source: Source, target: Target, request: Request, service: Service) -> GlossaryOut:
+async def merge(
+    glossary: Reference, source: Source, target: Target, request: Request, service: Service, account: Caller
+) -> GlossaryOut:
     """As `PUT`; terms that are not in the body stay."""
     entries = await _read(request)
-    return GlossaryOut.of(await service.glossaries.merge(glossary, source, target, entries))
+    stored = await changeable(service.glossaries, account, glossary)
+    changed = await service.glossaries.merge(stored.account_id, stored.id, source, target, entries)
+    return GlossaryOut.of(changed)
 
 
-@router.delete("/{glossary}/entries", summary="Delete the entries of a pair of languages", responses=_errors(404))
-async def delete_entries(glossary: Reference, source: Source, target: Target, service: Service) -> GlossaryOut:
+@router.delete("/{glossary}/entries", summary="Delete the entries of a pair of languages", responses=errors(403, 404))
+async def delete_entries(
+    glossary: Reference, source: Source, target: Target, service: Service, account: Caller
+) -> GlossaryOut:
     """Delete the dictionary of this pair; the glossary stays."""
-    return GlossaryOut.of(await service.glossaries.delete_dictionary(glossary, source, target))
+    stored = await changeable(service.glossaries, account, glossary)
+    changed = await service.glossaries.delete_dictionary(stored.account_id, stored.id, source, target)
+    return GlossaryOut.of(changed)
 
 
 async def _read(request: Request) -> dict[str, str]:

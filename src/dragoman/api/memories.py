@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationErr
 from dragoman import languages
 from dragoman.api import openapi, schemas
 from dragoman.api.answers import file_headers
+from dragoman.api.collections import CollectionOut, PairOut, errors
 from dragoman.api.forms import receive_body
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
 from dragoman.documents import tmx
@@ -23,7 +24,7 @@ from dragoman.storage.document_files import full_disk_reported
 
 if TYPE_CHECKING:
     from dragoman.service.service import TranslationService
-    from dragoman.storage.memories import StoredEntry, StoredMemory
+    from dragoman.storage.memories import StoredEntry
 
 router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
 
@@ -78,30 +79,13 @@ class MemoryEntriesBody(schemas.RequestBody):
     entries: Annotated[list[EntryBody], SkipValidation]  # by `_texts`, in a thread: there may be 100,000
 
 
-class PairOut(BaseModel):
-    """A pair of languages that a memory has entries for."""
-
-    source: str
-    target: str
-    entry_count: int
-
-
-class MemoryOut(BaseModel):
+class MemoryOut(CollectionOut):
     """A memory without its entries."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    id: str
-    name: str
-    version: Annotated[int, Field(description="One more after each change of its entries.")]
-    created_at: datetime
-    updated_at: datetime
     entry_count: int
     pairs: list[PairOut]
-
-    @classmethod
-    def of(cls, stored: StoredMemory) -> MemoryOut:
-        return cls.model_validate(stored, from_attributes=True)
 
 
 class MemoriesAnswer(BaseModel):
@@ -147,23 +131,19 @@ class ImportAnswer(BaseModel):
     ]
 
 
-def _errors(*statuses: int) -> openapi.Answers:
-    return openapi.failures(schemas.ErrorAnswer, 400, 401, *statuses)
-
-
 Reference = Annotated[str, Path(description="The memory's id or its name.")]
 
 # ---- routes
 
 
-@router.post("", summary="Make a translation memory", status_code=201, responses=_errors(409, 422))
+@router.post("", summary="Make a translation memory", status_code=201, responses=errors(409, 422))
 async def create(body: NameBody, service: Service, account: Caller) -> MemoryOut:
     """A new memory without entries."""
     memories = service.memories
     return MemoryOut.of(await memories.changed(memories.store.create(account.id, body.name)))
 
 
-@router.get("", summary="The key's translation memories", responses=_errors())
+@router.get("", summary="The key's translation memories", responses=errors())
 async def list_all(service: Service, account: Caller) -> MemoriesAnswer:
     """By name, without their entries."""
     return MemoriesAnswer(memories=[MemoryOut.of(one) for one in await service.memories.store.list(account.id)])
@@ -172,7 +152,7 @@ async def list_all(service: Service, account: Caller) -> MemoriesAnswer:
 @router.post(
     "/import",
     summary="Import a TMX file",
-    responses=_errors(404, 413, 422),
+    responses=errors(404, 413, 422),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -198,19 +178,19 @@ async def import_file(
     return ImportAnswer(memory=MemoryOut.of(found.memory), added=found.added, skipped=dict(found.skipped))
 
 
-@router.get("/{memory}", summary="One translation memory", responses=_errors(404))
+@router.get("/{memory}", summary="One translation memory", responses=errors(404))
 async def get(memory: Reference, service: Service, account: Caller) -> MemoryOut:
     """A memory without its entries."""
     return MemoryOut.of(await service.memories.store.get(account.id, memory))
 
 
-@router.patch("/{memory}", summary="Rename a translation memory", responses=_errors(404, 409, 422))
+@router.patch("/{memory}", summary="Rename a translation memory", responses=errors(404, 409, 422))
 async def rename(memory: Reference, body: NameBody, service: Service, account: Caller) -> MemoryOut:
     """Its id and its entries stay."""
     return MemoryOut.of(await service.memories.store.rename(account.id, memory, body.name))
 
 
-@router.delete("/{memory}", summary="Delete a translation memory", status_code=204, responses=_errors(404))
+@router.delete("/{memory}", summary="Delete a translation memory", status_code=204, responses=errors(404))
 async def delete(memory: Reference, service: Service, account: Caller) -> Response:
     """With all its entries."""
     memories = service.memories
@@ -222,7 +202,7 @@ async def delete(memory: Reference, service: Service, account: Caller) -> Respon
     "/{memory}/export",
     summary="Export a TMX file",
     response_class=Response,
-    responses={200: {"content": {tmx.MEDIA_TYPE: {"schema": openapi.TEXT}}}, **_errors(404)},
+    responses={200: {"content": {tmx.MEDIA_TYPE: {"schema": openapi.TEXT}}}, **errors(404)},
 )
 async def export(memory: Reference, service: Service, account: Caller) -> Response:
     """TMX 1.4 with all entries; marks are `bpt`, `ept` and `ph`."""
@@ -236,7 +216,7 @@ async def tmx_response(service: TranslationService, account_id: str, reference: 
     return StreamingResponse(content, headers=file_headers(f"{stored.name}.tmx", tmx.MEDIA_TYPE))
 
 
-@router.get("/{memory}/entries", summary="The entries of a translation memory", responses=_errors(404, 422))
+@router.get("/{memory}/entries", summary="The entries of a translation memory", responses=errors(404, 422))
 async def list_entries(
     memory: Reference,
     service: Service,
@@ -253,7 +233,7 @@ async def list_entries(
     return MemoryEntriesAnswer(entries=[*map(EntryOut.of, page.entries)], cursor=page.cursor)
 
 
-@router.post("/{memory}/entries", summary="Add entries to a translation memory", responses=_errors(404, 413, 422))
+@router.post("/{memory}/entries", summary="Add entries to a translation memory", responses=errors(404, 413, 422))
 async def add_entries(memory: Reference, body: MemoryEntriesBody, service: Service, account: Caller) -> MemoryOut:
     """A text that has a translation in this direction gets the new one."""
     id = await service.memories.add_texts(account.id, memory, body.source, body.target, _texts(body.entries))
@@ -275,7 +255,7 @@ def _texts(entries: object) -> Iterator[tuple[str, str]]:
         yield one.text, one.translation
 
 
-@router.delete("/{memory}/entries/{entry}", summary="Delete an entry", status_code=204, responses=_errors(404))
+@router.delete("/{memory}/entries/{entry}", summary="Delete an entry", status_code=204, responses=errors(404))
 async def delete_entry(
     memory: Reference, entry: Annotated[str, Path(description="The entry's id.")], service: Service, account: Caller
 ) -> Response:

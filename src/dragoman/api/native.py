@@ -52,14 +52,14 @@ def _forced(wanted: int | list[int], service: TranslationService, texts: int) ->
 
 
 async def _stored_glossary(
-    reference: str, body: schemas.TranslateBody, service: TranslationService
+    reference: str, body: schemas.TranslateBody, service: TranslationService, account: Account
 ) -> tuple[Mapping[str, str], tuple[object, ...]]:
     """The entries of a stored glossary, and a key for them. Raises `UnknownGlossary`, or `InvalidRequest`."""
     if body.source is None:
         raise InvalidRequest(
             "a stored glossary needs the source language: it has entries by language pair", param="source"
         )
-    stored = await service.glossaries.dictionary(reference, body.source, body.target)
+    stored = await service.glossaries.dictionary(account.id, reference, body.source, body.target)
     return stored.entries, stored.key
 
 
@@ -156,7 +156,7 @@ async def request_of(
     texts = await check_texts(service, body.text, alternatives=body.alternatives)
     entries, key, forced = body.glossary or {}, None, None
     if isinstance(entries, str):
-        entries, key = await _stored_glossary(entries, body, service)
+        entries, key = await _stored_glossary(entries, body, service, account)
     if body.force_output_tokens is not None:
         forced = _forced(body.force_output_tokens, service, len(texts))
     request = TranslationRequest(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -15,13 +12,13 @@ import click
 from rich.table import Table
 
 from dragoman.cli.console import console, error_console
+from dragoman.cli.database import on_database
 from dragoman.cli.options import settings_options
 from dragoman.errors import ConfigError
 from dragoman.service.accounts import AccountStore
-from dragoman.service.stack import account_store, database
+from dragoman.service.stack import account_store
 from dragoman.settings import Loaded
 from dragoman.storage.keys import StoredAccount
-from dragoman.telemetry.logs import AUDIT_LOG, HumanFormatter, JsonFormatter
 from dragoman.types import Account, KeyRole, Priority
 
 T = TypeVar("T")
@@ -166,36 +163,7 @@ def usage(loaded: Loaded, name: str | None, as_json: bool) -> None:
 
 
 def _run(loaded: Loaded, work: Callable[[AccountStore], Awaitable[T]]) -> T:
-    """Return the result of `work` on the settings' database, which is created or migrated if necessary."""
-    opened = database(loaded.settings.storage)
-    if opened is None:
-        raise ConfigError("keys are stored in the database, and storage.url is empty", param="storage.url")
-
-    async def run() -> T:
-        await opened.open()
-        try:
-            return await work(account_store(opened))
-        finally:
-            await opened.close()
-
-    with _changes_logged(loaded):
-        return asyncio.run(run())
-
-
-@contextmanager
-def _changes_logged(loaded: Loaded) -> Generator[None]:
-    """Within: the line of a change goes to standard error, in the format of the server's log."""
-    logger = logging.getLogger(AUDIT_LOG)
-    handler = logging.StreamHandler(error_console.file)
-    handler.setFormatter(JsonFormatter() if loaded.settings.log.format == "json" else HumanFormatter(timed=True))
-    logger.addHandler(handler)
-    level_before = logger.level
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.setLevel(level_before)
-        logger.removeHandler(handler)
+    return on_database(loaded, "keys", lambda opened: work(account_store(opened)))
 
 
 def _print_key(key: str) -> None:

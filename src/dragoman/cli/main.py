@@ -21,6 +21,7 @@ _COMMANDS = {
     "translate": "Translate a text, a text file or standard input.",
     "translate-files": "Translate documents: each comes back as the same file in another language.",
     "keys": "Create, list, rotate and revoke keys; show what each has used.",
+    "glossaries": "List stored glossaries with their owners; share, give and delete them.",
     "memory": "List, import, export and delete translation memories on a server.",
     "backup": "Copy the database while servers use it.",
     "doctor": "Report what this machine can run, and why.",

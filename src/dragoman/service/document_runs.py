@@ -416,7 +416,8 @@ class DocumentRuns:
         if not options.glossary:
             return options.options.glossary, None  # which only older versions have stored
         source = document.source or document.target
-        stored = await self._glossaries.dictionary(options.glossary, source, document.target)
+        owner = document.account_id
+        stored = await self._glossaries.dictionary(owner, options.glossary, source, document.target)
         return stored.entries, stored.key
 
     async def write(self, document: StoredDocument, result: str) -> tuple[BinaryIO, list[str]]:

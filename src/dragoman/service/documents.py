@@ -260,7 +260,7 @@ class Documents:
         if options.source == options.target and api != "deepl":  # whose clients expect that of the job
             raise InvalidRequest(EQUAL_LANGUAGES, param="target")
         self._calls.accounts.check(account, options.target, 1)
-        terms = await self._terms(options)
+        terms = await self._terms(options, account)
         if isinstance(options.memory, str):
             await self._memories.store.get(account.id, options.memory)
         now = utc_now()
@@ -300,18 +300,18 @@ class Documents:
         self._wake.set()
         return document
 
-    async def _terms(self, options: DocumentOptions) -> DocumentTerms | None:
+    async def _terms(self, options: DocumentOptions, account: Account) -> DocumentTerms | None:
         """The terms of a document's glossary as they are now: what happens to that later changes nothing. Raises
         `UnknownGlossary`."""
         if not options.glossary:
             entries = options.options.glossary
             return await UPLOADS.run(of_entries, entries) if entries else None
-        glossary = await self._glossaries.get(options.glossary)
+        glossary = await self._glossaries.get(account.id, options.glossary)
         of_model = self._calls.translator.planner.prompts.profile.languages
         sources = [options.source] if options.source else [tag for tag in of_model if tag != options.target]
         found: dict[tuple[object, ...], Dictionary] = {}
         for source in sources:
-            stored = await self._glossaries.dictionary(glossary.id, source, options.target)
+            stored = await self._glossaries.dictionary(account.id, glossary.id, source, options.target)
             if stored.entries:
                 before = found.get(stored.key, Dictionary((), stored.key, stored.entries))
                 found[stored.key] = replace(before, sources=(*before.sources, source))

@@ -29,6 +29,7 @@ from dragoman.documents.content import ReadOptions
 from dragoman.documents.exports import TMX_TAIL
 from dragoman.documents.worker import TMX, Workers, WorkerTask
 from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage
+from dragoman.storage.collections import Pair, StoredCollection
 from dragoman.storage.memories import (
     MAX_TEXT_CHARACTERS,
     DigestRow,
@@ -36,10 +37,8 @@ from dragoman.storage.memories import (
     MemoryStore,
     NewEntry,
     StoredEntry,
-    StoredMemory,
     digest_of,
 )
-from dragoman.storage.named import Pair
 from dragoman.telemetry.logs import audit
 from dragoman.text import marks
 from dragoman.text.marks import MARK_VARIANT, Mark
@@ -103,7 +102,7 @@ def checked(source: str, target: str, text: str, translation: str, *, has_marks:
 class Imported:
     """What came of a file. `skipped`: its translations that are not stored, by reason (`language`, `codes`, `text`, ...)."""
 
-    memory: StoredMemory
+    memory: StoredCollection
     added: int
     skipped: Mapping[str, int]
 

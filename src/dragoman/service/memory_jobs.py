@@ -26,9 +26,9 @@ from dragoman.errors import (
     UnknownMemory,
 )
 from dragoman.service.memories import Memories
+from dragoman.storage.collections import MAX_NAME_CHARACTERS, StoredCollection
 from dragoman.storage.database import utc_now
-from dragoman.storage.memories import MAX_MEMORIES, StoredJob, StoredMemory
-from dragoman.storage.named import MAX_NAME_CHARACTERS, checked_name
+from dragoman.storage.memories import MAX_MEMORIES, StoredJob
 from dragoman.storage.threads import caller
 from dragoman.telemetry import requests
 
@@ -73,7 +73,7 @@ class MemoryJobs:
             "import",
             "awaiting_input",
             token_hex(32),
-            _clean(name),
+            self._clean(name),
             now,
             now,
             now + timedelta(seconds=KEEP_S),
@@ -149,7 +149,7 @@ class MemoryJobs:
         await asyncio.wait((task,), timeout=WAIT_S)
 
     async def _import(self, job: StoredJob, upload: Upload) -> None:
-        memory: StoredMemory | None = None
+        memory: StoredCollection | None = None
         ended: dict[str, object] = {
             "status": "failed",
             "error_message": "the server was stopped: import the file again",
@@ -170,7 +170,7 @@ class MemoryJobs:
                     await self._memories.changed(self._memories.store.delete(job.account_id, memory.id))
                 await self._memories.store.update_job(job.id, "processing", **ended)
 
-    async def _create(self, job: StoredJob) -> StoredMemory:
+    async def _create(self, job: StoredJob) -> StoredCollection:
         """A memory of the job's name, with a number where the account has one of this name."""
         for number in range(1, MAX_MEMORIES + 2):
             name = job.name if number == 1 else f"{job.name} ({number})"
@@ -178,11 +178,11 @@ class MemoryJobs:
                 return await self._memories.store.create(job.account_id, name)
         raise InvalidMemory(f"a key has at most {MAX_MEMORIES} memories")
 
-
-def _clean(name: str) -> str:
-    """A memory's name that is like the one that a client gave."""
-    kept = "".join(one for one in name.replace("/", "_") if one.isprintable())[: MAX_NAME_CHARACTERS - 10]
-    try:
-        return checked_name(kept, "memory", InvalidMemory)
-    except InvalidMemory:  # it is empty, or looks like an id
-        return checked_name(f"memory {kept}", "memory", InvalidMemory)
+    def _clean(self, name: str) -> str:
+        """A memory's name that is like the one that a client gave."""
+        kept = "".join(one for one in name.replace("/", "_") if one.isprintable())[: MAX_NAME_CHARACTERS - 10]
+        checked_name = self._memories.store.checked_name
+        try:
+            return checked_name(kept)
+        except InvalidMemory:  # it is empty, or looks like an id
+            return checked_name(f"memory {kept}")

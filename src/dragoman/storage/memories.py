@@ -1,4 +1,4 @@
-"""Stores translation memories: people's translations of texts, by account, with a name and a version.
+"""Stores translation memories: collections of people's translations of texts. An account sees its own alone.
 
 An entry is a text in a source language with its translation into a target language. Within a memory a text has one translation
 in a direction; a new one replaces it. Each change increases the memory's version, which its entries carry, so that a server
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import uuid
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +26,6 @@ from typing import Any, Literal
 from sqlalchemy import (
     BigInteger,
     Column,
-    ColumnElement,
     Connection,
     DateTime,
     ForeignKey,
@@ -39,7 +37,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    UniqueConstraint,
     and_,
     cast,
     delete,
@@ -52,14 +49,18 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError
 
 from dragoman.errors import BodyTooLarge, InvalidMemory, MemoryExists, UnknownMemory
-from dragoman.storage.database import METADATA, Database, utc_now
+from dragoman.storage.collections import (
+    MAX_NAME_CHARACTERS,
+    Collections,
+    Pair,
+    StoredCollection,
+    collection_table,
+    insert_into,
+)
+from dragoman.storage.database import METADATA, utc_now
 from dragoman.storage.folding import composed, folded
-from dragoman.storage.named import MAX_NAME_CHARACTERS, Pair, PairCount, checked_name
-from dragoman.telemetry.logs import audit
 
 MAX_MEMORIES = 100
 """Of one account: each text of its calls is looked for in all of them."""
@@ -79,17 +80,7 @@ _DELETED = ""
 """The account of memories that are deleted, and whose entries may still be there."""
 _BETWEEN = "\x00"  # which no entry has
 
-_memories = Table(
-    "memories",
-    METADATA,
-    Column("id", String(36), primary_key=True),
-    Column("account_id", String(16), nullable=False),
-    Column("name", String(MAX_NAME_CHARACTERS), nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("created_at", DateTime, nullable=False),  # UTC, like the other times
-    Column("updated_at", DateTime, nullable=False),
-    UniqueConstraint("account_id", "name"),
-)
+_memories = collection_table("memories")
 _entries = Table(
     "memory_entries",
     METADATA,
@@ -147,22 +138,6 @@ class MemoryLimits:
 
     entries: int
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMemory:
-    """A memory without its entries. Times are in UTC; the pair with the most entries comes first."""
-
-    id: str
-    name: str
-    version: int
-    created_at: datetime
-    updated_at: datetime
-    pairs: tuple[PairCount, ...]
-
-    @property
-    def entry_count(self) -> int:
-        return sum(one.entry_count for one in self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,72 +217,33 @@ def digest_of(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
-class MemoryStore:
-    """The repository of memories. A `reference` is a memory's id or name; an account sees its own memories alone.
+class MemoryStore(Collections):
+    """The repository of memories. Of a memory's pairs, the one with the most entries comes first."""
 
-    All methods raise `StorageUnavailable`; those with a reference raise `UnknownMemory`.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    kind, plural, is_shared, most = "memory", "memories", False, MAX_MEMORIES
+    table, pairs, pair_order = _memories, _pairs, (_pairs.c.entry_count.desc(), _pairs.c.source, _pairs.c.target)
+    invalid, too_many, unknown, exists = InvalidMemory, InvalidMemory, UnknownMemory, MemoryExists
 
     # ---- memories
 
-    async def create(self, account_id: str, name: str) -> StoredMemory:
-        """Create an empty memory. Raises `MemoryExists`, `InvalidMemory`, also where the account has `MAX_MEMORIES`."""
-        name = checked_name(name, "memory", InvalidMemory)
-
-        def create(connection: Connection) -> StoredMemory:
-            if connection.execute(_named(account_id, name)).first() is not None:
-                raise MemoryExists(f"there is a memory named {name!r} already", param="name")
-            return _info(connection, _row(connection, account_id, _create(connection, account_id, name)))
-
-        created = await self._database.write(create)
-        audit("memory.create", created.id)
+    async def create(self, account_id: str, name: str) -> StoredCollection:
+        """Create an empty memory. Raises `InvalidMemory` also where the account has `MAX_MEMORIES`."""
+        created = await self._database.write(
+            lambda connection: self._info(connection, self._insert(connection, account_id, name))
+        )
+        self._audit("create", created.id)
         return created
-
-    async def list(self, account_id: str) -> tuple[StoredMemory, ...]:
-        """Return the account's memories, by name."""
-
-        def read(connection: Connection) -> tuple[StoredMemory, ...]:
-            own = _memories.c.account_id == account_id
-            pairs = _counts(connection, own)
-            rows = connection.execute(select(_memories).where(own)).all()
-            return tuple(sorted((_memory(row, pairs.get(row.id, ())) for row in rows), key=lambda one: one.name))
-
-        return await self._database.read(read)
-
-    async def get(self, account_id: str, reference: str) -> StoredMemory:
-        """Return a memory without its entries."""
-        return await self._database.read(lambda connection: _info(connection, _row(connection, account_id, reference)))
-
-    async def rename(self, account_id: str, reference: str, name: str) -> StoredMemory:
-        """Rename a memory without a new version. Raises `MemoryExists`, `InvalidMemory`."""
-        name = checked_name(name, "memory", InvalidMemory)
-
-        def rename(connection: Connection) -> StoredMemory:
-            row = _row(connection, account_id, reference, for_update=True)
-            changed = update(_memories).where(_memories.c.id == row.id).values(name=name, updated_at=utc_now())
-            try:
-                connection.execute(changed)
-            except IntegrityError:
-                raise MemoryExists(f"there is a memory named {name!r} already", param="name") from None
-            return _info(connection, _row(connection, account_id, row.id))
-
-        renamed = await self._database.write(rename)
-        audit("memory.rename", renamed.id)
-        return renamed
 
     async def delete(self, account_id: str, reference: str) -> None:
         """Delete a memory with all its entries. It is gone before its entries are; see `delete_rest`."""
 
         def remove(connection: Connection) -> str:
-            row = _row(connection, account_id, reference, for_update=True)
+            row = self._row(connection, account_id, reference, own=True)
             gone = update(_memories).where(_memories.c.id == row.id).values(account_id=_DELETED, name=row.id)
             connection.execute(gone)
             return str(row.id)
 
-        audit("memory.delete", await self._database.write(remove))
+        self._audit("delete", await self._database.write(remove))
         await self.delete_rest()
 
     async def delete_rest(self) -> None:
@@ -338,13 +274,13 @@ class MemoryStore:
         def add(connection: Connection) -> tuple[str, bool]:
             is_new = False
             try:
-                memory_id = str(_row(connection, account_id, reference, for_update=True).id)
+                memory_id = str(self._row(connection, account_id, reference, own=True).id)
             except UnknownMemory:
                 if not create:
                     raise
-                memory_id = _create(connection, account_id, checked_name(reference, "memory", InvalidMemory))
+                memory_id = self._insert(connection, account_id, reference)
                 is_new = True
-            now, version = utc_now(), _next_version(connection, memory_id)
+            now, version = utc_now(), self._next_version(connection, memory_id)
             if rows:
                 head = {"memory_id": memory_id, "version": version, "created_at": now, "updated_at": now}
                 added = _added(connection, memory_id, rows)
@@ -358,7 +294,7 @@ class MemoryStore:
         except MemoryExists:  # made by another server in between
             memory_id, is_new = await self._database.write(add)
         if is_new:
-            audit("memory.create", memory_id)
+            self._audit("create", memory_id)
         return memory_id
 
     async def remove(self, account_id: str, reference: str, entry_id: str) -> None:
@@ -366,14 +302,14 @@ class MemoryStore:
         source, digest, target = _key_of(entry_id) or ("", b"", "")
 
         def remove(connection: Connection) -> None:
-            row = _row(connection, account_id, reference, for_update=True)
+            row = self._row(connection, account_id, reference, own=True)
             c = _entries.c
             own = and_(c.memory_id == row.id, c.source == source, c.digest == digest, c.target == target)
             deleted = connection.execute(delete(_entries).where(own).returning(c.text, c.translation)).first()
             if deleted is None:
                 raise UnknownMemory("the memory has no such entry")
             _count_added(connection, row.id, {(source, target): (-1, -sum(len(text.encode()) for text in deleted))})
-            _next_version(connection, row.id)
+            self._next_version(connection, row.id)
 
         await self._database.write(remove)
 
@@ -400,7 +336,7 @@ class MemoryStore:
         matches = _matcher(find, case_sensitive)
 
         def read(connection: Connection) -> EntryPage:
-            memory_id = _row(connection, account_id, reference).id
+            memory_id = self._row(connection, account_id, reference).id
             query = _haystacks(exact=case_sensitive or not find).where(_entries.c.memory_id == memory_id)
             found, cursor = _scan(connection, query, after, pair, limit, matches)
             return EntryPage(_of_keys(connection, memory_id, found), None if cursor is None else _entry_id(cursor))
@@ -471,63 +407,6 @@ class MemoryStore:
 # ---- statements
 
 
-def _named(account_id: str, name: str) -> Any:
-    return select(_memories.c.id).where(_memories.c.account_id == account_id, _memories.c.name == name)
-
-
-def _create(connection: Connection, account_id: str, name: str) -> str:
-    own = select(func.count()).select_from(_memories).where(_memories.c.account_id == account_id)
-    if (connection.scalar(own) or 0) >= MAX_MEMORIES:
-        raise InvalidMemory(f"a key has at most {MAX_MEMORIES} memories", param="name")
-    now, id = utc_now(), str(uuid.uuid4())
-    row = {"id": id, "account_id": account_id, "name": name, "version": 1, "created_at": now, "updated_at": now}
-    try:
-        connection.execute(insert(_memories), [row])
-    except IntegrityError:  # created by another server in between
-        raise MemoryExists(f"there is a memory named {name!r} already", param="name") from None
-    return id
-
-
-def _row(connection: Connection, account_id: str, reference: str, *, for_update: bool = False) -> Row[tuple[Any, ...]]:
-    """Return the account's memory with this id, else the one with this name."""
-    if len(reference) > MAX_NAME_CHARACTERS or not reference.isprintable():
-        raise UnknownMemory("there is no such memory")
-    either = or_(_memories.c.id == reference, _memories.c.name == reference)
-    wanted = select(_memories).where(_memories.c.account_id == account_id, either)
-    found = connection.execute(wanted.with_for_update() if for_update else wanted).first()
-    if found is None:
-        raise UnknownMemory(f"there is no memory {reference!r}; see GET /v1/memories")
-    return found
-
-
-def _next_version(connection: Connection, memory_id: str) -> int:
-    """Increase a memory's version and return it: two that write wait for each other until the first one's commit."""
-    changed = update(_memories).where(_memories.c.id == memory_id)
-    changed = changed.values(version=_memories.c.version + 1, updated_at=utc_now())
-    return int(connection.execute(changed.returning(_memories.c.version)).scalar_one())
-
-
-def _info(connection: Connection, row: Row[tuple[Any, ...]]) -> StoredMemory:
-    return _memory(row, _counts(connection, _memories.c.id == row.id).get(row.id, ()))
-
-
-def _counts(connection: Connection, of_memories: ColumnElement[bool]) -> dict[str, tuple[PairCount, ...]]:
-    """Return the pairs of these memories, by memory; the pair with the most entries comes first."""
-    columns = (_pairs.c.memory_id, _pairs.c.source, _pairs.c.target, _pairs.c.entry_count)
-    counts = select(*columns).select_from(_pairs.join(_memories)).where(of_memories)
-    found: dict[str, tuple[PairCount, ...]] = {}
-    for memory_id, source, target, count in sorted(
-        connection.execute(counts), key=lambda one: (-one[3], one[1], one[2])
-    ):
-        found[memory_id] = (*found.get(memory_id, ()), PairCount(source, target, count))
-    return found
-
-
-def _memory(row: Row[tuple[Any, ...]], pairs: tuple[PairCount, ...]) -> StoredMemory:
-    times = row.created_at.replace(tzinfo=UTC), row.updated_at.replace(tzinfo=UTC)
-    return StoredMemory(row.id, row.name, row.version, *times, pairs)
-
-
 def _entry(row: Row[tuple[Any, ...]]) -> StoredEntry:
     times = row.created_at.replace(tzinfo=UTC), row.updated_at.replace(tzinfo=UTC)
     return StoredEntry(row.source, row.target, bytes(row.digest), row.text, row.translation, *times)
@@ -590,12 +469,8 @@ def _added(connection: Connection, memory_id: str, rows: dict[EntryKey, dict[str
     return {pair: (entries, size) for pair, (entries, size) in added.items()}
 
 
-def _insert_into(connection: Connection, table: Table) -> Any:
-    return {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name](table)
-
-
 def _upsert(connection: Connection, rows: list[dict[str, object]]) -> None:
-    statement = _insert_into(connection, _entries)
+    statement = insert_into(connection, _entries)
     new = ("translation", "folded_text", "folded_translation", "version", "updated_at")
     keys = [column.name for column in _entries.primary_key.columns]
     changed = {name: statement.excluded[name] for name in new}
@@ -607,7 +482,7 @@ def _count_added(connection: Connection, memory_id: str, added: Added) -> None:
         {"memory_id": memory_id, "source": source, "target": target, "entry_count": entries, "bytes": size}
         for (source, target), (entries, size) in added.items()
     ]
-    statement = _insert_into(connection, _pairs)
+    statement = insert_into(connection, _pairs)
     keys = [column.name for column in _pairs.primary_key.columns]
     sums = {name: _pairs.c[name] + statement.excluded[name] for name in ("entry_count", "bytes")}
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=sums), rows)

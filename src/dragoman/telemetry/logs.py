@@ -123,6 +123,8 @@ Change = Literal[
     "glossary.delete_dictionary",
     "glossary.rename",
     "glossary.delete",
+    "glossary.share",
+    "glossary.give",
     "memory.create",
     "memory.rename",
     "memory.import",

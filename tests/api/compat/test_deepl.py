@@ -62,8 +62,8 @@ async def client(service: TranslationService, server: httpx.AsyncClient) -> Asyn
     """With a key, on a server without glossaries."""
     server.headers["Authorization"] = "DeepL-Auth-Key test"
     yield server
-    for stored in await service.glossaries.list():
-        await service.glossaries.delete(stored.id)
+    for stored in await service.glossaries.list(None):
+        await service.glossaries.delete(stored.account_id, stored.id)
 
 
 def checked(answer: httpx.Response, schema: str, status: int = 200) -> Any:

@@ -318,7 +318,7 @@ _LIST_LANGUAGES = Tool(
 
 async def _list_glossaries(call: Call, arguments: Mapping[str, Any]) -> Answer:
     _parsed(NoArguments, arguments)
-    return Answer(_dumped(await glossaries.list_all(call.service)))
+    return Answer(_dumped(await glossaries.list_all(call.service, call.account)))
 
 
 _LIST_GLOSSARIES = Tool(

@@ -7,6 +7,7 @@ own. They retry 429 and everything from 500 on, so that no failure that a retry 
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 from fastapi.responses import Response
@@ -67,6 +68,11 @@ def answer(content: object, status: int = 200) -> Response:
 def no_content() -> Response:
     """What a deletion returns."""
     return Response(status_code=204, headers=trace_header())
+
+
+def time_of(time: datetime) -> str:
+    """A time with a fraction of a second, which DeepL's Python client requires."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _error(status: int, fault: Fault) -> dict[str, str]:

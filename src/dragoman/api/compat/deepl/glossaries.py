@@ -1,7 +1,7 @@
 """DeepL's glossaries on the stored ones: version 2 with one pair of languages, version 3 with several dictionaries.
 
-Both see the same glossaries; version 2 sees those that have exactly one dictionary. Entries are parsed and written in
-threads: a glossary may have 100,000 of them.
+Both see the key's own glossaries and those that the server shares; version 2 sees those that have exactly one dictionary.
+Entries are parsed and written in threads: a glossary may have 100,000 of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman import languages
-from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, no_content, trace_header
+from dragoman.api.collections import changeable
+from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, no_content, time_of, trace_header
 from dragoman.api.compat.exchange import Fields, unsupported
 from dragoman.api.glossaries import TSV, parse_csv, parse_tsv, write_tsv
 from dragoman.errors import (
@@ -27,8 +28,7 @@ from dragoman.errors import (
 )
 
 if TYPE_CHECKING:
-    from dragoman.storage.glossaries import StoredGlossary
-    from dragoman.storage.named import Pair, PairCount
+    from dragoman.storage.collections import Pair, PairCount, StoredCollection
 
 router = APIRouter()
 
@@ -51,16 +51,14 @@ async def create(call: DeepLCall) -> Response:
     name = call.fields.required("name")
     pair, entries = await _dictionary(call.fields)
     stored = await _stored(call, name, {pair: entries})
-    return answer(_of_version_2(stored, stored.dictionaries[0]), 201)
+    return answer(_of_version_2(stored, stored.pairs[0]), 201)
 
 
 @router.get("/v2/glossaries")
 async def list_all(call: DeepLCall) -> Response:
     """The glossaries with one pair of languages, without their entries."""
-    stored = await call.service.glossaries.list()
-    return answer(
-        {"glossaries": [_of_version_2(one, *one.dictionaries) for one in stored if len(one.dictionaries) == 1]}
-    )
+    stored = await call.service.glossaries.list(call.account.id)
+    return answer({"glossaries": [_of_version_2(one, *one.pairs) for one in stored if len(one.pairs) == 1]})
 
 
 @router.get("/v2/glossaries/{glossary_id}")
@@ -83,7 +81,8 @@ async def entries_as_tsv(glossary_id: str, call: DeepLCall) -> Response:
 @router.delete("/v3/glossaries/{glossary_id}")
 async def delete(glossary_id: str, call: DeepLCall) -> Response:
     """Delete a glossary with all its entries."""
-    await call.service.glossaries.delete(glossary_id)
+    stored = await _changeable(call, glossary_id)
+    await call.service.glossaries.delete(stored.account_id, stored.id)
     return no_content()
 
 
@@ -104,14 +103,15 @@ async def create_multilingual(call: DeepLCall) -> Response:
 
 @router.get("/v3/glossaries")
 async def list_multilingual(call: DeepLCall) -> Response:
-    """All glossaries, without their entries."""
-    return answer({"glossaries": [_of_version_3(one) for one in await call.service.glossaries.list()]})
+    """The key's own and those that the server shares, without their entries."""
+    stored = await call.service.glossaries.list(call.account.id)
+    return answer({"glossaries": [*map(_of_version_3, stored)]})
 
 
 @router.get("/v3/glossaries/{glossary_id}")
 async def get_multilingual(glossary_id: str, call: DeepLCall) -> Response:
     """A glossary without its entries."""
-    return answer(_of_version_3(await call.service.glossaries.get(glossary_id)))
+    return answer(_of_version_3(await call.service.glossaries.get(call.account.id, glossary_id)))
 
 
 @router.patch("/v3/glossaries/{glossary_id}")
@@ -121,11 +121,11 @@ async def change(glossary_id: str, call: DeepLCall) -> Response:
     given = [await _dictionary(one) for one in _dictionaries(call.fields)]
     if len(given) > 1:
         raise unsupported("dictionaries", "one at a time")
-    stored = await call.service.glossaries.get(glossary_id)
-    for (source, target), entries in given:
-        stored = await call.service.glossaries.merge(stored.id, source, target, entries)
+    stored = await _changeable(call, glossary_id)
+    for pair, entries in given:
+        stored = await call.service.glossaries.merge(stored.account_id, stored.id, *pair, entries)
     if name:
-        stored = await call.service.glossaries.rename(stored.id, name)
+        stored = await call.service.glossaries.rename(stored.account_id, stored.id, name)
     return answer(_of_version_3(stored))
 
 
@@ -141,7 +141,8 @@ async def entries_of_dictionary(glossary_id: str, call: DeepLCall) -> Response:
 async def replace_dictionary(glossary_id: str, call: DeepLCall) -> Response:
     """Replace a dictionary: its entries become the only ones of the pair."""
     pair, entries = await _dictionary(call.fields)
-    stored = await call.service.glossaries.replace(glossary_id, *pair, entries)
+    stored = await _changeable(call, glossary_id)
+    stored = await call.service.glossaries.replace(stored.account_id, stored.id, *pair, entries)
     return answer(_dictionary_out(_of_pair(stored, pair)))
 
 
@@ -149,7 +150,8 @@ async def replace_dictionary(glossary_id: str, call: DeepLCall) -> Response:
 async def delete_dictionary(glossary_id: str, call: DeepLCall) -> Response:
     """Delete all entries of one pair of languages; the glossary stays."""
     stored, info = await _existing(call, glossary_id)
-    await call.service.glossaries.delete_dictionary(stored.id, info.source, info.target)
+    stored = await _changeable(call, stored.id)
+    await call.service.glossaries.delete_dictionary(stored.account_id, stored.id, info.source, info.target)
     return no_content()
 
 
@@ -194,52 +196,51 @@ async def _dictionary(fields: Fields) -> tuple[Pair, dict[str, str]]:
 # ---- stored glossaries
 
 
-async def _stored(call: DeepLCall, name: str, dictionaries: dict[Pair, dict[str, str]]) -> StoredGlossary:
+async def _stored(call: DeepLCall, name: str, dictionaries: dict[Pair, dict[str, str]]) -> StoredCollection:
     """A new glossary; or the one of this name if it has these entries, because a client's request came twice."""
-    glossaries = call.service.glossaries
+    glossaries, owner = call.service.glossaries, call.account.id
     try:
-        return await glossaries.create(name, dictionaries)
+        return await glossaries.create(owner, name, dictionaries)
     except GlossaryExists:
-        found = await glossaries.get(name.strip())
-        if {(one.source, one.target) for one in found.dictionaries} != set(dictionaries):
+        found = await glossaries.get(owner, name.strip())
+        if {(one.source, one.target) for one in found.pairs} != set(dictionaries):
             raise
         for pair, entries in dictionaries.items():
-            if (await glossaries.dictionary(found.id, *pair)).entries != entries:
+            if (await glossaries.dictionary(owner, found.id, *pair)).entries != entries:
                 raise
         return found
 
 
-async def _with_one_pair(call: DeepLCall, glossary_id: str) -> tuple[StoredGlossary, PairCount]:
-    stored = await call.service.glossaries.get(glossary_id)
-    if len(stored.dictionaries) != 1:
-        raise UnknownGlossary(f"{stored.id} has {len(stored.dictionaries)} dictionaries: use /v3/glossaries")
-    return stored, stored.dictionaries[0]
+async def _changeable(call: DeepLCall, glossary_id: str) -> StoredCollection:
+    return await changeable(call.service.glossaries, call.account, glossary_id)
 
 
-async def _existing(call: DeepLCall, glossary_id: str) -> tuple[StoredGlossary, PairCount]:
+async def _with_one_pair(call: DeepLCall, glossary_id: str) -> tuple[StoredCollection, PairCount]:
+    stored = await call.service.glossaries.get(call.account.id, glossary_id)
+    if len(stored.pairs) != 1:
+        raise UnknownGlossary(f"{stored.id} has {len(stored.pairs)} dictionaries: use /v3/glossaries")
+    return stored, stored.pairs[0]
+
+
+async def _existing(call: DeepLCall, glossary_id: str) -> tuple[StoredCollection, PairCount]:
     pair = _pair(call.fields)
-    stored = await call.service.glossaries.get(glossary_id)
+    stored = await call.service.glossaries.get(call.account.id, glossary_id)
     return stored, _of_pair(stored, pair)
 
 
-def _of_pair(stored: StoredGlossary, pair: Pair) -> PairCount:
-    for one in stored.dictionaries:
+def _of_pair(stored: StoredCollection, pair: Pair) -> PairCount:
+    for one in stored.pairs:
         if (one.source, one.target) == pair:
             return one
     raise UnknownGlossary(f"{stored.id} has no dictionary for {pair[0]} to {pair[1]}")
 
 
 async def _written(call: DeepLCall, glossary_id: str, pair: Pair) -> str:
-    stored = await call.service.glossaries.dictionary(glossary_id, *pair)
+    stored = await call.service.glossaries.dictionary(call.account.id, glossary_id, *pair)
     return (await asyncio.to_thread(write_tsv, stored.entries)).removesuffix("\n")
 
 
 # ---- JSON
-
-
-def _created(stored: StoredGlossary) -> str:
-    """With a fraction of a second, which DeepL's Python client requires."""
-    return stored.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _pair_out(info: PairCount) -> dict[str, object]:
@@ -250,11 +251,11 @@ def _dictionary_out(info: PairCount) -> dict[str, object]:
     return {**_pair_out(info), "entry_count": info.entry_count}
 
 
-def _of_version_2(stored: StoredGlossary, only: PairCount) -> dict[str, object]:
+def _of_version_2(stored: StoredCollection, only: PairCount) -> dict[str, object]:
     head = {"glossary_id": stored.id, "name": stored.name, "ready": True}
-    return {**head, **_dictionary_out(only), "creation_time": _created(stored)}
+    return {**head, **_dictionary_out(only), "creation_time": time_of(stored.created_at)}
 
 
-def _of_version_3(stored: StoredGlossary) -> dict[str, object]:
+def _of_version_3(stored: StoredCollection) -> dict[str, object]:
     head = {"glossary_id": stored.id, "name": stored.name}
-    return {**head, "dictionaries": [*map(_dictionary_out, stored.dictionaries)], "creation_time": _created(stored)}
+    return {**head, "dictionaries": [*map(_dictionary_out, stored.pairs)], "creation_time": time_of(stored.created_at)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from dragoman.api.compat.deepl.calls import DeepLCall, answer, no_content, trace_header
+from dragoman.api.compat.deepl.calls import DeepLCall, answer, no_content, time_of, trace_header
 from dragoman.api.compat.exchange import Fields, unsupported
 from dragoman.api.forms import receive_body
 from dragoman.api.input import Service, base_url
@@ -25,7 +25,8 @@ from dragoman.storage.document_files import full_disk_reported
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dragoman.storage.memories import StoredEntry, StoredJob, StoredMemory
+    from dragoman.storage.collections import StoredCollection
+    from dragoman.storage.memories import StoredEntry, StoredJob
 
 router = APIRouter()
 
@@ -110,7 +111,7 @@ async def create_import(call: DeepLCall) -> Response:
     name = parameters.text("display_name", most=MAX_FILE_NAME_CHARACTERS) or file_name.rpartition(".")[0] or file_name
     job = await call.service.memory_jobs.create_import(call.account.id, name, content_type, length)
     address = f"{base_url(call.http)}{UPLOAD_PATH}?token={job.id}.{job.secret}"
-    return answer({"job_id": job.id, "upload_url": address, "expires_at": _time(job.expires_at)}, 202)
+    return answer({"job_id": job.id, "upload_url": address, "expires_at": time_of(job.expires_at)}, 202)
 
 
 @router.put(UPLOAD_PATH)
@@ -156,15 +157,11 @@ def _object(fields: Fields, name: str) -> Fields:
 # ---- JSON
 
 
-def _time(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def _times(created: datetime, updated: datetime) -> dict[str, object]:
-    return {"creation_time": _time(created), "updated_time": _time(updated)}
+    return {"creation_time": time_of(created), "updated_time": time_of(updated)}
 
 
-def _memory(stored: StoredMemory) -> dict[str, object]:
+def _memory(stored: StoredCollection) -> dict[str, object]:
     source = stored.pairs[0].source if stored.pairs else ""
     return {
         "translation_memory_id": stored.id,
@@ -202,7 +199,7 @@ def _job(job: StoredJob, base: str) -> dict[str, object]:
         result["error"] = {"message": job.error_message or "the import failed"}
     elif job.operation == "export":
         result["download_url"] = f"{base}{_FOLDER}/download?token={job.id}.{job.secret}"
-        result["expires_at"] = _time(job.expires_at)
+        result["expires_at"] = time_of(job.expires_at)
     elif job.status == "completed":
         result |= {"translation_memory_id": job.memory_id, "skipped_segment_count": job.skipped}
     found: dict[str, object] = {

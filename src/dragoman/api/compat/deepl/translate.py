@@ -173,7 +173,8 @@ async def glossary_of(
         raise unsupported("glossary_ids", f"at most {MAX_GLOSSARIES}")
     if source is None:
         raise InvalidRequest("A glossary needs Parameter 'source_lang'", param="source_lang")
-    found = [await call.service.glossaries.dictionary(reference, source, target) for reference in wanted]
+    stored_ones, owner = call.service.glossaries, call.account.id
+    found = [await stored_ones.dictionary(owner, reference, source, target) for reference in wanted]
     for reference, stored in zip(wanted, found, strict=True):
         if not stored.entries:
             raise UnknownGlossary(f"glossary {reference!r} has no dictionary for {source} to {target}")
