@@ -218,7 +218,7 @@ async def test_no_heartbeat_before_the_call_is_admitted(monkeypatch: pytest.Monk
         yield Planned()
 
     async with served(service) as client:
-        monkeypatch.setattr(service, "events", slow_check)
+        monkeypatch.setattr(service.calls, "events", slow_check)
         call = asyncio.create_task(client.post("/v2/translate", json=BODY))
         await asyncio.wait({call}, timeout=0.1)
         checking.set()

@@ -210,7 +210,7 @@ async def test_failures_have_the_statuses_of_deepl(
         raise error
         yield Planned()
 
-    monkeypatch.setattr(service, "events", fail)
+    monkeypatch.setattr(service.calls, "events", fail)
     answer = await client.post("/v2/translate", json={"text": HELLO, "target_lang": "JA"})
     assert checked(answer, "Error", status)["message"] == error.message
     assert ("retry-after" in answer.headers) == (status in (429, 503))
