@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dragoman.cli import backup, keys
+from dragoman.cli.console import error_console
 from dragoman.errors import ConfigError
 from dragoman.service.stack import account_store
 from dragoman.storage.database import Database
@@ -124,7 +125,7 @@ def test_a_backup_has_the_keys(url: str, tmp_path: Path) -> None:
 def test_each_change_is_a_line_on_standard_error(url: str, log_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGOMAN_LOG_FORMAT", log_format)
     written = io.StringIO()
-    monkeypatch.setattr(keys.error_console, "_file", written)
+    monkeypatch.setattr(error_console, "_file", written)
     key = run(url, "create", "alice").stdout.strip()
     [one] = listed(url)
     run(url, "rotate", "alice")

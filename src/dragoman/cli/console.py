@@ -13,6 +13,11 @@ console = Console(markup=False, emoji=False)
 error_console = Console(stderr=True, markup=False, emoji=False)
 
 
+def say(line: str) -> None:
+    """Print a line about what was done to stderr, as it is."""
+    error_console.print(line, highlight=False, soft_wrap=True)
+
+
 def steady_error_console() -> Console:
     """Return a console on a copy of stderr, which still works after file descriptor 2 is redirected."""
     copy = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace", buffering=1)

@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 from rich.table import Table
 
-from dragoman.cli.console import console, error_console
+from dragoman.cli.console import console, say
 from dragoman.cli.database import on_database
 from dragoman.cli.options import settings_options
 from dragoman.errors import ConfigError
@@ -62,7 +62,7 @@ def list_(loaded: Loaded, as_json: bool) -> None:
 def share(loaded: Loaded, glossary: str) -> None:
     """Make a key's glossary the server's: all keys see it, and no key but an operator's changes it."""
     changed = _change(loaded, glossary, lambda store, one: store.give(one.account_id, one.id, SERVER))
-    _say(f"shared {changed.name} ({changed.id}) with all keys")
+    say(f"shared {changed.name} ({changed.id}) with all keys")
 
 
 @command.command("give")
@@ -82,7 +82,7 @@ def give(loaded: Loaded, glossary: str, key: str) -> None:
         return await store.give(one.account_id, one.id, owner)
 
     changed = on_database(loaded, "glossaries", change)
-    _say(f"gave {changed.name} ({changed.id}) to {key}")
+    say(f"gave {changed.name} ({changed.id}) to {key}")
 
 
 @command.command("delete")
@@ -91,7 +91,7 @@ def give(loaded: Loaded, glossary: str, key: str) -> None:
 def delete(loaded: Loaded, glossary: str) -> None:
     """Delete a glossary, whosever it is, with all its entries."""
     _change(loaded, glossary, lambda store, one: store.delete(one.account_id, one.id))
-    _say(f"deleted {glossary}")
+    say(f"deleted {glossary}")
 
 
 def _change(loaded: Loaded, reference: str, work: Callable[[Glossaries, StoredCollection], Awaitable[T]]) -> T:
@@ -126,7 +126,3 @@ def _fields(stored: StoredCollection) -> dict[str, object]:
     fields = asdict(stored)
     owner, pairs = fields.pop("account_id"), fields.pop("pairs")
     return {**fields, "owner": None if owner == SERVER else owner, "dictionaries": pairs}
-
-
-def _say(line: str) -> None:
-    error_console.print(line, markup=False, highlight=False, soft_wrap=True)

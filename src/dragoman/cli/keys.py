@@ -11,7 +11,7 @@ from typing import TypeVar
 import click
 from rich.table import Table
 
-from dragoman.cli.console import console, error_console
+from dragoman.cli.console import console, say
 from dragoman.cli.database import on_database
 from dragoman.cli.options import settings_options
 from dragoman.errors import ConfigError
@@ -107,7 +107,7 @@ def rotate(loaded: Loaded, name: str, overlap_h: float) -> None:
 def revoke(loaded: Loaded, name: str) -> None:
     """Make a key invalid. Its usage stays stored."""
     account = _run(loaded, lambda store: store.keys.revoke(name))
-    error_console.print(f"revoked {account.name} ({account.id})", markup=False, highlight=False)
+    say(f"revoked {account.name} ({account.id})")
 
 
 @command.command("list")
@@ -168,7 +168,7 @@ def _run(loaded: Loaded, work: Callable[[AccountStore], Awaitable[T]]) -> T:
 
 def _print_key(key: str) -> None:
     """Print only the key to standard output, so that a program can read it."""
-    error_console.print("Store this key now: it cannot be shown again.", highlight=False)
+    say("Store this key now: it cannot be shown again.")
     click.echo(key)
 
 

@@ -13,7 +13,7 @@ import click
 from rich.table import Table
 
 from dragoman.cli.client import KEY_SOURCE, Server
-from dragoman.cli.console import console, error_console
+from dragoman.cli.console import console, say
 from dragoman.errors import ConfigError
 
 _PATH = "/v1/memories"
@@ -62,9 +62,9 @@ def import_(file: Path, name: str | None, url: str) -> None:
     path = f"{_PATH}/import?name={quote(name or file.stem, safe='')}"
     answer = _parsed(Server(url).call("POST", path, content, "application/x-tmx+xml"), url)
     memory = _field(answer, "memory")
-    _say(f"{memory['name']}: {answer['added']:,} added, {memory['entry_count']:,} entries in all")
+    say(f"{memory['name']}: {answer['added']:,} added, {memory['entry_count']:,} entries in all")
     for reason, number in sorted(answer["skipped"].items()):
-        _say(f"{number:,} not stored: {_REASONS.get(reason, reason)}")
+        say(f"{number:,} not stored: {_REASONS.get(reason, reason)}")
 
 
 _REASONS = {
@@ -103,11 +103,7 @@ def export(memory: str, out: Path | None, url: str, *, overwrite: bool) -> None:
 def delete(memory: str, url: str) -> None:
     """Delete a memory with all its entries."""
     Server(url).call("DELETE", f"{_PATH}/{quote(memory, safe='')}")
-    _say(f"deleted {memory}")
-
-
-def _say(line: str) -> None:
-    error_console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(f"deleted {memory}")
 
 
 def _parsed(answer: bytes, url: str) -> Any:
