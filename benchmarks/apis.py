@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import socket
 import statistics
 import subprocess
@@ -26,13 +25,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
+
+from dragoman_bench.bench.measurement import Measurement
 
 CLIENTS, STREAM_CLIENTS = 25, 64
 STEP_MS, STREAM_REQUESTS = 4, 512
@@ -293,22 +293,11 @@ def main() -> None:
     if options.only != "apis":
         with serving(STEP_MS) as (url, process):
             rows += asyncio.run(measured_streams(url, process, options.rounds))
-    document = {
-        "conditions": {
-            "cpus": os.cpu_count(),
-            "python": platform.python_version(),
-            "packages": {name: version(name) for name in ("fastapi", "starlette", "uvicorn", "pydantic")},
-            "load_before": round(load_before, 2),
-            "clients": CLIENTS,
-            "stream_clients": STREAM_CLIENTS,
-            "step_ms": STEP_MS,
-            "rounds": options.rounds,
-        },
-        "rows": rows,
-    }
-    if options.out:
-        options.out.write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document))
+    chosen = {"clients": CLIENTS, "stream_clients": STREAM_CLIENTS, "step_ms": STEP_MS, "rounds": options.rounds}
+    found = Measurement.begin("apis", cpus=os.cpu_count(), load_before=round(load_before, 2), **chosen)
+    found.data["rows"] = rows
+    found.write(options.out)
+    print(json.dumps(found.document))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from tests.measured_server import (
     measured_server,
 )
 
-from dragoman_bench.bench.results import describe_machine, git_commit
+from dragoman_bench.bench.measurement import Measurement
 
 
 def _cases(server: MeasuredServer, only: str, sizes: Sequence[int]) -> Iterator[Case]:
@@ -43,7 +42,9 @@ def _cases(server: MeasuredServer, only: str, sizes: Sequence[int]) -> Iterator[
             yield server.measure(row, shape, sizes if shape is not None else sizes[:1])
 
 
-async def _measure(options: argparse.Namespace) -> dict[str, Any]:
+async def _measure(options: argparse.Namespace) -> Measurement:
+    limits = asdict(USUAL) | {"growth": MAX_GROWTH}
+    found = Measurement.begin("bounded-work", sizes=options.sizes, limits=limits)
     cases: list[Case] = []
     with tempfile.TemporaryDirectory() as folder, suppress(asyncio.CancelledError):  # Ctrl-C: what was measured is kept
         async with measured_server(Path(folder)) as server:
@@ -54,15 +55,8 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
                     figures = f"{worst.cpu_s:.2f} s, held {worst.hold_s:.2f} s, read {worst.read_s:.2f} s"
                     print(f"{case.method} {case.url} {case.shape}: {figures} {'; '.join(case.faults)}", flush=True)
                 await asyncio.sleep(0)
-    return {
-        "command": "python -m benchmarks.bounded_work",
-        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": asdict(describe_machine()),
-        "git_commit": git_commit(),
-        "sizes": options.sizes,
-        "limits": asdict(USUAL) | {"growth": MAX_GROWTH},
-        "cases": [_listed(one) for one in cases],
-    }
+    found.data["cases"] = [_listed(one) for one in cases]
+    return found
 
 
 def _listed(case: Case) -> dict[str, Any]:
@@ -116,9 +110,9 @@ The most of all shapes and sizes; the shape is the one that took the most CPU ti
 """
 
 
-def page(results: dict[str, Any]) -> str:
+def page(results: Measurement) -> str:
     """The page about a results file."""
-    cases = results["cases"]
+    cases, conditions = results.data["cases"], results.conditions
     figures = [Figures(*one) for case in cases for one in case["figures"]]
     usual = [Figures(*one) for case in cases if case["limits"] == asdict(USUAL) for one in case["figures"]]
     over = [
@@ -127,18 +121,18 @@ def page(results: dict[str, Any]) -> str:
         if one["faults"]
     ]
     return _PAGE.format(
-        **results["limits"],
+        **conditions["limits"],
         most_cpu_s_a_mb=max(one.cpu_s / max(one.size / MB, LEAST_CPU_S) for one in usual),
         most_hold_s=max(one.hold_s for one in figures),
         most_read_s=max(one.read_s for one in usual),
         others=_others(cases),
         rows=len({(one["method"], one["route"]) for one in cases}),
         of=len({(row.method, row.route) for row in ROWS}),
-        measured=", ".join(f"{size:,}" for size in results["sizes"]),
+        measured=", ".join(f"{size:,}" for size in conditions["sizes"]),
         count=f"{len(cases):,}",
         over=len(over),
-        created_at=results["created_at"],
-        machine=f"{results['machine']['cpu']}, {results['machine']['cores']} cores",
+        created_at=conditions["started_at"],
+        machine=f"{conditions['machine']['cpu']}, {conditions['machine']['cores']} cores",
         faults=_table(["route", "shape", "what"], over) if over else "Nothing.",
         routes=_routes(cases),
     )
@@ -192,15 +186,12 @@ def main() -> int:
     parser.add_argument("--sizes", type=lambda text: [int(one) for one in text.split(",")], default=list(SIZES))
     parser.add_argument("--verbose", action="store_true", help="print each case, not only those over a limit")
     options = parser.parse_args()
-    results = json.loads(options.render.read_text()) if options.render else asyncio.run(_measure(options))
-    if options.out is not None:
-        lines = ",\n".join("  " + json.dumps(one, ensure_ascii=False) for one in results["cases"])
-        head = json.dumps(results | {"cases": []}, indent=1, ensure_ascii=False)
-        options.out.write_text(head.replace('"cases": []', f'"cases": [\n{lines}\n ]') + "\n")
+    results = Measurement.read(options.render) if options.render else asyncio.run(_measure(options))
+    results.write(options.out)
     if options.page is not None:
         options.page.write_text(page(results))
-    over = sum(bool(one["faults"]) for one in results["cases"])
-    print(json.dumps({"cases": len(results["cases"]), "over a limit": over}))
+    over = sum(bool(one["faults"]) for one in results.data["cases"])
+    print(json.dumps({"cases": len(results.data["cases"]), "over a limit": over}))
     return 1 if over else 0
 
 

@@ -23,8 +23,7 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from dragoman.text import checks, commentary, comparisons
 from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector, scripts_of
 from dragoman.text.spans import without_spans
-from dragoman_bench.bench.results import describe_machine, git_commit
+from dragoman_bench.bench.measurement import Measurement
 
 PACKAGED = ("en", "ja", "ko", "zh")
 SERVED = (*PACKAGED, "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "tr", "vi", "id", "ar")
@@ -416,18 +415,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     languages.prepare()  # as a server does when it starts
-    conditions = {
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": asdict(describe_machine()),
-        "git_commit": git_commit(),
-    }
-    measured = measure_corpus(options) if options.folder else measure_packaged(options)
-    document = {"conditions": conditions, **measured}
-    if options.out:
-        # A list of numbers is one line, so that the shares can be read.
-        text = re.sub(r"\[\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2]", json.dumps(document, indent=1, ensure_ascii=False))
-        options.out.write_text(text + "\n", encoding="utf-8")
-    print(json.dumps(document, ensure_ascii=False))
+    found = Measurement.begin("checks")
+    found.data = measure_corpus(options) if options.folder else measure_packaged(options)
+    found.write(options.out)
+    print(json.dumps(found.document, ensure_ascii=False))
 
 
 if __name__ == "__main__":

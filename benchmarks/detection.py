@@ -15,12 +15,10 @@ import argparse
 import gzip
 import json
 import random
-import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,7 @@ from dragoman import languages
 from dragoman.prompts.catalog import profiles
 from dragoman.text import detect
 from dragoman.text.detect import Detector
-from dragoman_bench.bench.results import describe_machine, git_commit
+from dragoman_bench.bench.measurement import Measurement
 
 EVALUATION = Path(__file__).parents[1] / "tools" / "phrasebook" / "evaluation"
 LIMITS = {True: 0.003, False: 0.001}
@@ -215,13 +213,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     languages.prepare()  # as a server does when it starts
     detect.prepare()
-    conditions = {
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": asdict(describe_machine()),
-        "git_commit": git_commit(),
-        "programs": options.programs,
-        "number": options.number,
-    }
+    found = Measurement.begin("detection", programs=options.programs, number=options.number)
     packaged = packaged_texts()
     texts = catalogue_texts(options.folder, options.programs, options.number) if options.folder else packaged
     shown = {"stopped": {"served": "stopped"}, "missed": {"not served": "missed"}}.get(options.show, {})
@@ -230,13 +222,10 @@ def main(arguments: list[str] | None = None) -> None:
         results[name] = measure(tuple(profiles()[name].languages), texts, shown)
     for name, result in results.items():
         print_table(name, result)
-    document = {"conditions": conditions, "results": results, "cpu_us": times({**texts, **packaged})}
-    print(document["cpu_us"])
-    if options.out:
-        text = json.dumps(document, ensure_ascii=False, indent=1)
-        text = re.sub(r"\[\s+(\d+),\s+(\d+),\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2, \3, \4]", text)  # a row is one line
-        options.out.write_text(text + "\n", encoding="utf-8")
-    print(json.dumps(document, ensure_ascii=False))
+    found.data = {"results": results, "cpu_us": times({**texts, **packaged})}
+    print(found.data["cpu_us"])
+    found.write(options.out)
+    print(json.dumps(found.document, ensure_ascii=False))
 
 
 if __name__ == "__main__":

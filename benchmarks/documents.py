@@ -27,8 +27,7 @@ import json
 import zipfile
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
@@ -39,9 +38,8 @@ from xml.sax.saxutils import escape
 import aiohttp
 import psutil
 
-from dragoman.engine.spec import cpu_instruction_sets
+from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.progress import interrupts, run_async
-from dragoman_bench.bench.results import describe_machine, git_commit
 from dragoman_bench.bench.servers import RunningServer, dragoman_serve, serving
 from dragoman_bench.cli.subject import make_subject
 
@@ -298,19 +296,7 @@ def result(options: argparse.Namespace, given: list[File], rows: list[dict[str, 
             "characters_per_s": medians,
             **ratios,
         }
-    return {
-        "benchmark": "documents",
-        "conditions": {
-            "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "git_commit": git_commit(),
-            "machine": asdict(describe_machine()),
-            "cpu_instruction_sets": list(cpu_instruction_sets()),
-            "model": options.model or "phrasebook",
-            "load_format": options.load_format,
-        },
-        "summary": summary,
-        "rows": rows,
-    }
+    return {"summary": summary, "rows": rows}
 
 
 def main() -> None:
@@ -327,10 +313,11 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    found = run_async(measure(options))
-    if options.out:
-        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(found["summary"]))
+    model, load_format = options.model or "phrasebook", options.load_format
+    found = Measurement.begin("documents-speed", model=model, load_format=load_format)
+    found.data = run_async(measure(options))
+    found.write(options.out)
+    print(json.dumps(found.data["summary"]))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,6 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from in_process import named_arguments, numbers, run_until_interrupted, write
 from rich.table import Table
 from tools.phrasebook.generator import Generator
 
@@ -47,7 +46,7 @@ from dragoman.gpu import find_gpus
 from dragoman.phrasebook import LANGUAGES
 from dragoman.service import stack
 from dragoman.settings import EngineSettings, ModelSettings
-from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
+from dragoman_bench.bench.measurement import Measurement
 
 SURE_NAT = 0.5
 MOST_CHRF_LOST = 0.3
@@ -56,6 +55,23 @@ REFERENCE_IN_FLIGHT = 64
 DEFAULT = "vllm-default"
 EXAMPLES = 5
 Z_95 = 1.959964
+
+
+def numbers(text: str) -> list[int]:
+    """`1,8,25`, as argparse takes it."""
+    return [int(part) for part in text.split(",")]
+
+
+def named_arguments(text: str) -> tuple[str, dict[str, Any]]:
+    """`NAME={"attention_config": {"backend": "TRITON_ATTN"}}`, as argparse takes it."""
+    name, _, arguments = text.partition("=")
+    try:
+        found = json.loads(arguments)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=JSON: {error}") from error
+    if not name or not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME={{...}}, arguments by vLLM's names")
+    return name, found
 
 
 @dataclass(frozen=True)
@@ -281,19 +297,10 @@ class Comparison:
             "device": [asdict(one) for one in gpus.describe()] if gpus and options.device == "cuda" else ["cpu"],
             "vllm": vllm_version(),
         }
-        self.document: dict[str, Any] = {
-            "conditions": {
-                "machine": asdict(describe_machine(gpus.describe() if gpus else ())),
-                "packages": installed_packages(),
-                "git_commit": git_commit(),
-                "sure_nat": SURE_NAT,
-                "most_chrf_lost": MOST_CHRF_LOST,
-                "reference_in_flight": REFERENCE_IN_FLIGHT,
-                "model": options.chosen.name,
-                "inputs": json.loads(json.dumps(inputs)),
-            },
-            "settings": {},
-        }
+        limits = {"sure_nat": SURE_NAT, "most_chrf_lost": MOST_CHRF_LOST, "reference_in_flight": REFERENCE_IN_FLIGHT}
+        given = {"model": options.chosen.name, "inputs": json.loads(json.dumps(inputs))}
+        self.found = Measurement.begin("equal-outputs", **limits, **given)
+        self.settings: dict[str, Any] = self.found.data.setdefault("settings", {})
         self._reference_file: Path = options.logs / "reference.json"
         self._continue()
 
@@ -301,13 +308,13 @@ class Comparison:
         """With the settings that `--out` holds of the same inputs."""
         if self.options.fresh or self.options.out is None or not self.options.out.is_file():
             return
-        before = json.loads(self.options.out.read_text(encoding="utf-8"))
-        if before["conditions"]["inputs"] == self.document["conditions"]["inputs"]:
-            self.document["settings"] = {name: row for name, row in before["settings"].items() if "loads" in row}
+        before = Measurement.read(self.options.out)
+        if before.conditions["inputs"] == self.found.conditions["inputs"]:
+            self.settings |= {name: row for name, row in before.data["settings"].items() if "loads" in row}
 
     async def reference(self) -> list[Output]:
         """The uncompiled engine's outputs with their margins; those of an earlier run with the same inputs are read again."""
-        inputs = self.document["conditions"]["inputs"]
+        inputs = self.found.conditions["inputs"]
         if self._reference_file.is_file() and not self.options.fresh:
             kept = json.loads(self._reference_file.read_text(encoding="utf-8"))
             if kept["inputs"] == inputs:
@@ -316,7 +323,7 @@ class Comparison:
         eager = Setting({"enforce_eager": True})
         async with Engine(self.options, "eager", eager) as engine:
             outputs = await engine.outputs(self.prompts, REFERENCE_IN_FLIGHT, logprobs=True)
-            if "eager" not in self.document["settings"]:
+            if "eager" not in self.settings:
                 await self._measure("eager", eager, engine, outputs)
         self._reference_file.write_text(
             json.dumps({"inputs": inputs, "outputs": [asdict(one) for one in outputs]}), encoding="utf-8"
@@ -338,30 +345,30 @@ class Comparison:
             error_console.print(
                 f"{name}, {in_flight} in flight: {load['equal']['count']} of {count} equal, chrF {load['chrf']}"
             )
-        self.document["settings"][name] = row
+        self.settings[name] = row
 
     async def run(self) -> None:
         reference = await self.reference()
         for name, setting in settings(self.options).items():
-            if name in self.document["settings"]:
+            if name in self.settings:
                 continue
             error_console.print(name)
             try:
                 async with Engine(self.options, name, setting) as engine:
                     await self._measure(name, setting, engine, reference)
             except EngineDead as error:
-                self.document["settings"][name] = {
+                self.settings[name] = {
                     "lossy": setting.lossy,
                     "vllm": setting.vllm,
                     "error": error.message[:2000],
                 }
                 error_console.print(f"{name} did not start: see {self.options.logs / name}.engine.log")
             self.judge()
-            write(self.document, self.options.out)
+            self.found.write(self.options.out)
 
     def judge(self) -> list[str]:
         """Adds the verdicts; the names of the settings that failed."""
-        rows = self.document["settings"]
+        rows = self.settings
         for row in rows.values():
             row["verdict"], row["reasons"] = verdict(row, rows.get(DEFAULT, {}))
         return [name for name, row in rows.items() if row["verdict"] == "failed"]
@@ -373,7 +380,7 @@ class Comparison:
         )
         for column in columns:
             table.add_column(column, justify="left" if column in ("setting", "verdict") else "right", no_wrap=True)
-        for name, row in self.document["settings"].items():
+        for name, row in self.settings.items():
             if "loads" not in row:
                 table.add_row(name, "", "", "", "", "", row["verdict"])
             for number, load in enumerate(row.get("loads", ())):
@@ -439,12 +446,12 @@ def main() -> None:
     process.log_to_file(options.logs / "vllm.log")
     settings(options)  # unknown names are reported before an engine starts
     comparison = Comparison(options)
-    run_until_interrupted(comparison.run(), comparison.document)
+    comparison.found.run(comparison.run())
     failed = comparison.judge()
-    write(comparison.document, options.out)
+    comparison.found.write(options.out)
     console.print(comparison.table())
     for name in failed:
-        for reason in comparison.document["settings"][name]["reasons"]:
+        for reason in comparison.settings[name]["reasons"]:
             console.print(f"{name}: {reason}")
     sys.exit(1 if failed else 0)
 

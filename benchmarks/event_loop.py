@@ -16,11 +16,9 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -28,13 +26,12 @@ from typing import Any
 import httpx
 import psutil
 
-from dragoman import __version__
-from dragoman.engine.spec import cpu_instruction_sets
 from dragoman.service.planner import Planner
 from dragoman.service.stack import choose_model, load_prompts
 from dragoman.settings import ModelSettings
 from dragoman.text.checks import TextChecks
 from dragoman.types import TranslationRequest
+from dragoman_bench.bench.measurement import Measurement
 
 SENTENCES = (
     "The train to the coast leaves at a quarter past nine from platform four.",
@@ -170,21 +167,8 @@ def main() -> None:
         async with fake_server() as url:
             return await measured(url)
 
-    result: dict[str, Any] = {
-        "kind": "event-loop",
-        "taken_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "conditions": {
-            "cpus": psutil.cpu_count(),
-            "machine": platform.machine(),
-            "cpu_instruction_sets": cpu_instruction_sets(),
-            "python": platform.python_version(),
-            "dragoman": __version__,
-            "load_average_before": psutil.getloadavg()[0],
-            "client": "on the same cores",
-        },
-        "work": times_of_work(),
-        "served": asyncio.run(run()),
-    }
+    found = Measurement.begin("event-loop", load_average_before=psutil.getloadavg()[0], client="on the same cores")
+    result = found.data = {"work": times_of_work(), "served": asyncio.run(run())}
     print(f"{'characters':>10} {'planning':>10} {'longest':>9} {'checking':>10} {'longest':>9}")
     for row in result["work"]:
         print(
@@ -194,10 +178,8 @@ def main() -> None:
     for name in ("idle", "one_text", "many_texts"):
         row = result["served"][name]
         print(f"{name:>10}: longest gap {row['longest_gap_s'] * 1e3:.1f} ms, median {row['median_gap_s'] * 1e3:.1f} ms")
-    document = json.dumps(result, indent=1)
-    if arguments.out:
-        arguments.out.write_text(document + "\n", encoding="utf-8")
-    print(json.dumps(result))
+    found.write(arguments.out)
+    print(json.dumps(found.document))
 
 
 if __name__ == "__main__":

@@ -24,10 +24,9 @@ import asyncio
 import itertools
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -38,9 +37,8 @@ from typing import Any
 import aiohttp
 
 from dragoman.cli.console import error_console
-from dragoman.gpu import find_gpus
 from dragoman.wire import Stats
-from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages, members
+from dragoman_bench.bench.measurement import Measurement, members
 from dragoman_bench.bench.summary import distribution
 from dragoman_bench.bench.workload import (
     GeneratedWorkload,
@@ -244,8 +242,8 @@ def summary_of(turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-async def run(options: argparse.Namespace, document: dict[str, Any]) -> None:
-    work, gpus = workload(options), find_gpus()
+async def run(options: argparse.Namespace, found: Measurement) -> None:
+    work = workload(options)
     headers = {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
     limits = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(
@@ -257,39 +255,23 @@ async def run(options: argparse.Namespace, document: dict[str, Any]) -> None:
                 "the server has a cache: what it answers is given as cache_hits; --cache-max-bytes 0 turns it off"
             )
         named = ("version", "pipeline", "model", "device", "settings")
-        document |= {
-            "kind": "heavy-call",
-            "taken_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "conditions": {
-                "machine": asdict(describe_machine(gpus.describe() if gpus else ())),
-                "packages": installed_packages(),
-                "git_commit": git_commit(),
-                "server": stats.model_dump(mode="json", include=set(named)),
-                "replicas": len(stats.replicas) or 1,
-                "workload": work.description,
-                "texts": options.texts,
-                "priority_of_the_heavy_call": options.priority,
-                "interactive_calls_per_s": options.rate,
-                "repeats": options.repeats,
-            },
-            "turns": (turns := list[dict[str, Any]]()),
+        found.conditions |= {
+            "server": stats.model_dump(mode="json", include=set(named)),
+            "replicas": len(stats.replicas) or 1,
+            "workload": work.description,
+            "texts": options.texts,
+            "priority_of_the_heavy_call": options.priority,
+            "interactive_calls_per_s": options.rate,
+            "repeats": options.repeats,
         }
+        found.data["turns"] = list[dict[str, Any]]()
         warm = Sender(session, options.url, members(stats.settings.get("engine")).get("load_format") == "dummy")
         parts = work.items(64, options.seed - 1)
         await asyncio.gather(*(warm.send([item], "interactive", MOST_TRIES) for item in parts))
         modes: list[Split | None] = [None, *options.modes]
         for turn in range(options.repeats):
             for split in modes if turn % 2 == 0 else reversed(modes):
-                turns.append(await measure(options, session, split, turn, work))
-
-
-def run_until_interrupted(measuring: Coroutine[Any, Any, None], document: dict[str, Any]) -> None:
-    """An interrupt keeps what was measured so far and marks the document as partial."""
-    try:
-        asyncio.run(measuring)
-    except KeyboardInterrupt:
-        error_console.print("interrupted: the measurements made so far are kept")
-        document["partial"] = True
+                found.data["turns"].append(await measure(options, session, split, turn, work))
 
 
 def main() -> None:
@@ -312,14 +294,12 @@ def main() -> None:
     options = parser.parse_args()
     options.url = options.url.rstrip("/")
     options.modes = [Split(0, 1), *options.splits]
-    document: dict[str, Any] = {}
-    run_until_interrupted(run(options, document), document)
-    if document.get("turns"):
-        document["summary"] = summary_of(document["turns"])
-        if options.out is not None:
-            options.out.parent.mkdir(parents=True, exist_ok=True)
-            options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        print(json.dumps(document))
+    found = Measurement.begin("heavy-call")
+    found.run(run(options, found))
+    if found.data.get("turns"):
+        found.data["summary"] = summary_of(found.data["turns"])
+        found.write(options.out)
+        print(json.dumps(found.document))
 
 
 if __name__ == "__main__":

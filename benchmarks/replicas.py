@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import signal
 from collections.abc import Iterable, Iterator
@@ -36,17 +35,10 @@ from rich.table import Table
 
 from dragoman.cli.console import console, error_console
 from dragoman.errors import DragomanError
-from dragoman.gpu import find_gpus
 from dragoman_bench.bench.benchmark import PreparedBenchmark, Warmup, prepared
+from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.progress import Observer, interrupts, observed
-from dragoman_bench.bench.results import (
-    Load,
-    Measurement,
-    describe_machine,
-    git_commit,
-    installed_packages,
-    write_results,
-)
+from dragoman_bench.bench.results import Load, Repeat, write_results
 from dragoman_bench.bench.servers import Interrupted, RunningServer, serving, vllm_uses_gpu
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import LoadMeter, make_workloads
@@ -62,12 +54,6 @@ LISTED_SHARE = 0.005  # of a core: processes that take less are added up
 def numbers(text: str) -> list[int]:
     """`1,8,25`, as argparse takes it. Not from in_process.py: client processes would load vLLM with it."""
     return [int(part) for part in text.split(",")]
-
-
-def write(document: dict[str, Any], path: Path | None) -> None:
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def process_name(process: psutil.Process) -> str:
@@ -89,7 +75,7 @@ class Service:
     server: RunningServer
     bench: PreparedBenchmark
     known: set[psutil.Process] = field(default_factory=set[psutil.Process])
-    measured: dict[int, list[Measurement]] = field(default_factory=dict[int, list[Measurement]])
+    measured: dict[int, list[Repeat]] = field(default_factory=dict[int, list[Repeat]])
 
     def cpu_s(self) -> dict[psutil.Process, tuple[str, float]]:
         """Of each process: name and CPU seconds. One that lost its parent is still found, if it was seen before."""
@@ -156,8 +142,8 @@ def step_of(name: str, options: argparse.Namespace) -> Step:
 class Comparison:
     """Starts the services and measures them in turn, into the rows of a document."""
 
-    def __init__(self, options: argparse.Namespace, document: dict[str, Any], observer: Observer) -> None:
-        self.options, self.document, self.observer = options, document, observer
+    def __init__(self, options: argparse.Namespace, found: Measurement, observer: Observer) -> None:
+        self.options, self.found, self.document, self.observer = options, found, found.data, observer
         self.end_s: float = options.began_s + options.time_limit - STOP_S
         self.services: list[Service] = []
         self.overhead_s = FIRST_OVERHEAD_S
@@ -177,7 +163,7 @@ class Comparison:
         all_levels = sorted({clients for name in options.services for clients in self.levels(name)})
         leg = Leg("variable", tuple(all_levels), options.turns)
         meter = LoadMeter(workloads, pace, self.observer, interrupted, subject.seed, path=subject.path)
-        self.document["conditions"]["workload"] = workloads["variable"].description
+        self.found.conditions["workload"] = workloads["variable"].description
         async with AsyncExitStack() as stack:
             self.observer.phase(f"starting {', '.join(options.services)}", None)
             servers = await asyncio.gather(*(self.started(name, subject, meter, stack) for name in options.services))
@@ -267,7 +253,7 @@ class Comparison:
             options.plan_results.mkdir(parents=True, exist_ok=True)
             write_results(results, options.plan_results / f"{name}.json")
 
-    def add_row(self, service: Service, clients: int, turn: int, measurement: Measurement, use: CpuUse) -> None:
+    def add_row(self, service: Service, clients: int, turn: int, measurement: Repeat, use: CpuUse) -> None:
         summary, name = measurement.summary, service.step.name
         failed = sum(record.error not in (None, "unfinished") for record in measurement.records)
         idle = [one.step.name for one in self.services if one is not service]
@@ -297,7 +283,7 @@ class Comparison:
         """What heavy_call.py measures, as far as the time suffices."""
         import heavy_call
 
-        options, document = self.options, self.document.setdefault("heavy_call", {})
+        options, found = self.options, Measurement.begin("heavy-call")
         modes = [heavy_call.Split(0, 1), *heavy_call.splits(options.heavy_splits)]
         given = argparse.Namespace(
             **{name: getattr(options, name) for name in ("model", "profile", "max_model_len")},
@@ -312,21 +298,22 @@ class Comparison:
             repeats=options.heavy_turns,
         )
         self.observer.phase("heavy call", None)
-        work = asyncio.create_task(heavy_call.run(given, document))
+        work = asyncio.create_task(heavy_call.run(given, found))
         stop = asyncio.create_task(interrupted.wait())
         left_s = max(self.end_s - monotonic(), 0.0)
         await asyncio.wait({work, stop}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
-        document["partial"] = not work.done()
+        found.partial = not work.done()
         work.cancel()
         with suppress(asyncio.CancelledError):
             await work
-        if document.get("turns"):
-            document["summary"] = heavy_call.summary_of(document["turns"])
+        if found.data.get("turns"):
+            found.data["summary"] = heavy_call.summary_of(found.data["turns"])
+        self.document["heavy_call"] = found.document
         self.write()
 
     def write(self) -> None:
-        write(self.document, self.options.out)
+        self.found.write(self.options.out)
 
 
 @dataclass
@@ -391,30 +378,19 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     options = parsed()
-    gpus = find_gpus()
     named = ("gpus", "kv_cache_gib", "duration", "warmup", "turns", "fake")
-    document: dict[str, Any] = {
-        "kind": "replicas",
-        "conditions": {
-            "machine": asdict(describe_machine(gpus.describe() if gpus else ())),
-            "packages": installed_packages(),
-            "git_commit": git_commit(),
-            "all_services_ran_at_the_same_time": True,
-            **{name: getattr(options, name) for name in named},
-        },
-        "services": {},
-        "not_started": {},
-        "not_measured": [],
-        "measurements": [],
-    }
+    chosen = {name: getattr(options, name) for name in named}
+    found = Measurement.begin("replicas", all_services_ran_at_the_same_time=True, **chosen)
+    document = found.data
+    document |= {"services": {}, "not_started": {}, "not_measured": [], "measurements": []}
 
     async def measure(observer: Observer) -> None:
         with interrupts() as interrupted:
             try:
-                await Comparison(options, document, observer).run(interrupted)
+                await Comparison(options, found, observer).run(interrupted)
             finally:
-                document["partial"] = interrupted.is_set() or bool(document["not_measured"] or document["not_started"])
-                write(document, options.out)
+                found.partial = interrupted.is_set() or bool(document["not_measured"] or document["not_started"])
+                found.write(options.out)
 
     try:
         observed(measure)

@@ -16,8 +16,7 @@ import json
 import os
 import statistics
 import time
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,12 +26,11 @@ import psutil
 
 from dragoman.engine import process
 from dragoman.engine.spec import device, resolve
-from dragoman.gpu import find_gpus
 from dragoman.phrasebook import model_dir, sentences_file
 from dragoman.service.stack import choose_model, load_prompts
 from dragoman.settings import EngineSettings, ModelSettings
 from dragoman.types import EngineSequence
-from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
+from dragoman_bench.bench.measurement import Measurement
 
 IN_FLIGHT = 32
 WARM_UP = 50  # requests of each new engine that are not counted
@@ -75,7 +73,7 @@ async def _run(engine: Any, sequences: list[EngineSequence], turn: int) -> dict[
     }
 
 
-async def measure(feature: str, requests: int, turns: int, tokens: int | None) -> dict[str, Any]:
+async def measure(feature: str, requests: int, turns: int, tokens: int | None) -> Measurement:
     """Runs with and without, in turn."""
     from dragoman.engine.async_engine import AsyncEngine
 
@@ -109,20 +107,10 @@ async def measure(feature: str, requests: int, turns: int, tokens: int | None) -
     medians = {
         name: {key: statistics.median(one[key] for one in some) for key in some[0]} for name, some in runs.items()
     }
-    gpus = find_gpus()
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": asdict(describe_machine(gpus.describe() if gpus else ())),
-        "packages": installed_packages(),
-        "git_commit": git_commit(),
-        "device": spec.device,
-        "feature": feature,
-        "requests_per_run": requests,
-        "tokens": tokens,
-        "in_flight": IN_FLIGHT,
-        "median": medians,
-        "runs": runs,
-    }
+    chosen = {"feature": feature, "requests_per_run": requests, "tokens": tokens, "in_flight": IN_FLIGHT}
+    found = Measurement.begin("request-cpu", device=spec.device, **chosen)
+    found.data = {"median": medians, "runs": runs}
+    return found
 
 
 @click.command(help="Measure what a feature of the engine costs a request.")
@@ -133,8 +121,8 @@ async def measure(feature: str, requests: int, turns: int, tokens: int | None) -
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True)
 def main(feature: str, requests: int, turns: int, tokens: int | None, out: Path) -> None:
     result = asyncio.run(measure(feature, requests, turns, tokens))
-    out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    click.echo(json.dumps(result["median"], indent=1))
+    result.write(out)
+    click.echo(json.dumps(result.data["median"], indent=1))
 
 
 if __name__ == "__main__":

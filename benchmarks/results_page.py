@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman_bench.bench import tables
+from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.results import Spread
 from dragoman_bench.bench.summary import spread_of
 from dragoman_bench.bench.tables import Column
@@ -87,6 +88,12 @@ def read(path: Path) -> Any:
     return json.loads(content)
 
 
+def measured(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a script measured, and its conditions."""
+    found = Measurement.read(path)
+    return found.data, found.conditions
+
+
 def found_in(folder: Path, name: str) -> Path | None:
     """A result file, which may be compressed."""
     return next((path for suffix in (".json", ".json.gz") if (path := folder / f"{name}{suffix}").is_file()), None)
@@ -121,7 +128,7 @@ def versus(comparisons: dict[str, str]) -> str:
     """The conditions and the tables of each comparison."""
     parts: list[str] = []
     for name, conditions in comparisons.items():
-        document = read(RESULTS / name / "versus.json")
+        document, _ = measured(RESULTS / name / "versus.json")
         parts.append(f"**{name}.** {conditions}\n")
         modes = dict.fromkeys(one.get("mode", "plain") for one in document["ratios"])
         parts += [versus_table(document, mode) for mode in modes]
@@ -159,15 +166,15 @@ def journeys() -> str:
 
 def verdicts() -> str:
     """Whether each claim of the journey holds, on both machines."""
-    documents = {name: read(RESULTS / name / "journey.json") for name in JOURNEYS}
+    journeys = {name: measured(RESULTS / name / "journey.json") for name in JOURNEYS}
     statements: dict[str, list[str]] = {}
-    for document in documents.values():
+    for document, _ in journeys.values():
         for finding in document["findings"]:
             verdict = VERDICTS.get(finding["verdict"], "undecided")
             statements.setdefault(finding["statement"], []).append(verdict)
     conditions = "\n".join(
-        f"- {JOURNEYS[name]}: {document['conditions'][0].removeprefix('Machine: ')}; {document['conditions'][2].replace('Model', 'model', 1)}."
-        for name, document in documents.items()
+        f"- {JOURNEYS[name]}: {described[0].removeprefix('Machine: ')}; {described[2].replace('Model', 'model', 1)}."
+        for name, described in ((name, found["described"]) for name, (_, found) in journeys.items())
     )
     heads = [Column(title, "left") for title in JOURNEYS.values()]
     return (
@@ -191,8 +198,7 @@ def journey_rate(folder: Path, steps: Sequence[str]) -> str:
 def whole_steps() -> str:
     """The gain from running each step as one CUDA graph."""
     path = RESULTS / "whole-steps-h200.json"
-    document = read(path)
-    conditions = document["conditions"]
+    document, conditions = measured(path)
     parts = [
         "## Each step as one CUDA graph\n",
         f"**{path.stem}.** Measured by an earlier version, {place(conditions['machine'])}; {conditions['workload']}; `AsyncLLM` in "
@@ -248,8 +254,7 @@ def streams() -> str:
         "server's CPU ms a request",
     )
     for name, model in STREAMS.items():
-        document = read(RESULTS / f"{name}.json")
-        conditions = document["conditions"]
+        document, conditions = measured(RESULTS / f"{name}.json")
         parts.append(
             f"**{name}.** `python benchmarks/streams.py`, {place(conditions['machine'])}, vLLM {conditions['packages']['vllm']}; {model}; "
             f"random weights; {conditions['workload']}, {conditions['output_tokens']:g} tokens on average; {conditions['windows']} windows of "
@@ -296,7 +301,7 @@ def equal_outputs() -> str:
         "has a margin between these two of over 0.5 nat in the uncompiled engine: rounding does not explain these.\n",
     ]
     for path in sorted(RESULTS.glob("equal-outputs-*.json")):
-        document = read(path)
+        document, conditions = measured(path)
         loads = [one["in_flight"] for one in document["settings"]["eager"]["loads"]]
         rows: list[list[str]] = []
         for name, row in document["settings"].items():
@@ -310,7 +315,6 @@ def equal_outputs() -> str:
             lowest = min((one["chrf"] for one in found.values() if one["texts"] >= FEWEST_FOR_CHRF), default=None)
             rows.append([name, *cells, f"{lowest:.2f}" if lowest is not None else tables.NONE, row["verdict"]])
         columns = (Column("setting", "left"), *(f"{load} in flight: equal" for load in loads), "least chrF", "verdict")
-        conditions = document["conditions"]
         parts.append(f"**{path.stem}.** {place(conditions['machine'])}.\n\n{table(columns, rows)}")
     return "\n".join(parts)
 
@@ -360,9 +364,8 @@ def event_loop() -> str:
     """How long large calls delay other requests; empty before `results/event-loop-*.json` exist."""
     parts: list[str] = []
     for path in sorted(RESULTS.glob("event-loop-*.json")):
-        document = read(path)
-        conditions, served = document["conditions"], document["served"]
-        sets = ", ".join(conditions["cpu_instruction_sets"])
+        document, conditions = measured(path)
+        served = document["served"]
         work = [
             [tables.count(one["characters"]), *(tables.seconds(one[name]) for name in EVENT_LOOP_WORK)]
             for one in document["work"]
@@ -372,7 +375,7 @@ def event_loop() -> str:
             for name, title in EVENT_LOOP_CALLS.items()
         ]
         parts.append(
-            f"**{path.stem}.** `python benchmarks/event_loop.py`: {conditions['machine']}, {conditions['cpus']} cores ({sets}), pipeline "
+            f"**{path.stem}.** `python benchmarks/event_loop.py`: {place(conditions['machine'])}, pipeline "
             f"{served['server']['pipeline']}; the client runs on the same cores.\n\n"
             + table(("characters", "planning", "its longest step", "checking", "its longest step"), work)
             + "\n"

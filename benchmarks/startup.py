@@ -11,7 +11,6 @@ compiled models. Rates beside it: texts a second over `--clients` after each sta
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 import subprocess
@@ -19,7 +18,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -28,8 +26,7 @@ import aiohttp
 import click
 
 from dragoman.cli.console import error_console
-from dragoman.gpu import find_gpus
-from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
+from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.servers import RunningServer, ServerCommand, dragoman_serve, serving, vllm_serve
 
 POLL_S = 0.02
@@ -173,6 +170,8 @@ def main(
 ) -> None:  # fmt: skip
     """Start servers in turn, and write what each took."""
     all_ways, starts, imports = [Way.of(text) for text in ways], list[Start](), dict[str, list[float]]()
+    flags = {one.name: [one.source if one.source == "vllm" else "source", *one.flags] for one in all_ways}
+    found = Measurement.begin("startup", ways=flags, uncompiled=list(uncompiled))
     kept, nothing = tempfile.mkdtemp(), {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": tempfile.mkdtemp()}
     for run in range(runs + empty):
         for way in all_ways:
@@ -188,17 +187,8 @@ def main(
             kills_now = kills if caches == "kept" else 0
             starts.append(asyncio.run(measured(way, model, environment, caches, kills_now, (clients, duration_s))))
             error_console.print(f"{asdict(starts[-1])}", markup=False, highlight=False)
-            document = {
-                "made": datetime.now(UTC).isoformat(timespec="seconds"),
-                "commit": git_commit(),
-                "machine": asdict(describe_machine(gpus.describe() if (gpus := find_gpus()) else ())),
-                "packages": installed_packages(),
-                "ways": {one.name: [one.source if one.source == "vllm" else "source", *one.flags] for one in all_ways},
-                "uncompiled": list(uncompiled),
-                "import_s": imports,
-                "starts": [asdict(one) for one in starts],
-            }
-            out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            found.data = {"import_s": imports, "starts": [asdict(one) for one in starts]}
+            found.write(out)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from time import monotonic, time
@@ -40,16 +40,16 @@ from rich.table import Table
 import dragoman
 from dragoman.cli.console import error_console
 from dragoman.errors import DragomanError
-from dragoman.gpu import find_gpus
 from dragoman_bench.bench.benchmark import Plan, Warmup, prepared
+from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.progress import Observer, interrupts, observed
-from dragoman_bench.bench.results import Load, RequestRecord, describe_machine, git_commit, installed_packages
+from dragoman_bench.bench.results import Load, RequestRecord
 from dragoman_bench.bench.servers import Interrupted, RunningServer, ServerCommand, serving, vllm_uses_gpu
 from dragoman_bench.bench.summary import nearest_rank
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import make_workloads
 from dragoman_bench.journey.steps import CPU_KV_CACHE_BYTES, Step, Subject, command_of, target_of
-from replicas import numbers, process_name, write
+from replicas import numbers, process_name
 
 STOP_S = 15.0  # to stop a server, kept free of the time limit
 START_S = {True: 100.0, False: 60.0}  # of a server, with a GPU and without: one starts only if so much is left
@@ -174,8 +174,8 @@ def summary_of(windows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 class Streams:
     """Starts the servers in turn and measures their loads, into the rows of a document."""
 
-    def __init__(self, options: argparse.Namespace, document: dict[str, Any], observer: Observer) -> None:
-        self.options, self.document, self.observer = options, document, observer
+    def __init__(self, options: argparse.Namespace, found: Measurement, observer: Observer) -> None:
+        self.options, self.found, self.document, self.observer = options, found, found.data, observer
         self.end_s: float = options.began_s + options.time_limit
         self.load_s: float = options.warmup + options.windows * options.window
         subject = make_subject(options.model, options.profile, "dummy", options.max_model_len)
@@ -184,7 +184,7 @@ class Streams:
         low, high = subject.forced or (1.0, 1.0)
         self.subject = replace(subject, forced=(round(low * longer, 3), round(high * longer, 3)))
         self.workload = make_workloads(self.subject)["variable"]
-        document["conditions"] |= {"workload": self.workload.description, "model": self.subject.describe("dragoman")}
+        found.conditions |= {"workload": self.workload.description, "model": self.subject.describe("dragoman")}
 
     async def run(self, interrupted: asyncio.Event) -> None:
         for number, server in enumerate(self.options.servers):
@@ -263,7 +263,7 @@ class Streams:
         self.write()
 
     def write(self) -> None:
-        write(self.document, self.options.out)
+        self.found.write(self.options.out)
 
 
 COLUMNS = {
@@ -326,29 +326,18 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     options = parsed()
-    gpus = find_gpus()
     named = ("warmup", "window", "windows", "client_processes", "output_tokens", "most_rps")
-    document: dict[str, Any] = {
-        "kind": "streams",
-        "conditions": {
-            "machine": asdict(describe_machine(gpus.describe() if gpus else ())),
-            "packages": installed_packages(),
-            "git_commit": git_commit(),
-            **{name: getattr(options, name) for name in named},
-        },
-        "servers": {},
-        "failed": {},
-        "not_measured": [],
-        "rows": [],
-    }
+    found = Measurement.begin("streams", **{name: getattr(options, name) for name in named})
+    document = found.data
+    document |= {"servers": {}, "failed": {}, "not_measured": [], "rows": []}
 
     async def measure(observer: Observer) -> None:
         with interrupts() as interrupted:
             try:
-                await Streams(options, document, observer).run(interrupted)
+                await Streams(options, found, observer).run(interrupted)
             finally:
-                document["partial"] = interrupted.is_set() or bool(document["not_measured"] or document["failed"])
-                write(document, options.out)
+                found.partial = interrupted.is_set() or bool(document["not_measured"] or document["failed"])
+                found.write(options.out)
 
     try:
         observed(measure)
@@ -358,7 +347,7 @@ def main() -> None:
         raise SystemExit("nothing was measured")
     Console(width=180).print(table(document))
     rows = [{name: value for name, value in row.items() if name != "windows"} for row in document["rows"]]
-    print(json.dumps({**document, "rows": rows}))
+    print(json.dumps({**found.document, "rows": rows}))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from benchmarks.bounded_work import page
@@ -10,6 +9,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import Mount, Route
 
 from dragoman.api.app import create_app
+from dragoman_bench.bench.measurement import Measurement
 from tests.bounded_work import BODIES, READS, ROWS, shapes
 from tests.processes import ROOT
 from tests.serving import fake_service
@@ -43,5 +43,5 @@ def test_every_row_that_takes_a_body_is_sent_several_shapes() -> None:
 
 
 def test_the_page_is_current() -> None:
-    results = json.loads((ROOT / "results/bounded-work.json").read_text())
+    results = Measurement.read(ROOT / "results/bounded-work.json")
     assert page(results) == (ROOT / "docs/bounded-work.md").read_text()

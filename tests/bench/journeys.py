@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dragoman_bench.bench.results import Load, Measurement, Point, RequestRecord, Results
+from dragoman_bench.bench.results import Load, Point, Repeat, RequestRecord, Results
 from dragoman_bench.bench.summary import spreads
 from dragoman_bench.journey.claims import Measured
 from tests.bench.making import record
 from tests.bench.simulated import conditions, measured
 
 
-def repeat(records: Sequence[RequestRecord] = (), **numbers: Any) -> Measurement:
+def repeat(records: Sequence[RequestRecord] = (), **numbers: Any) -> Repeat:
     """One measurement whose summary has `numbers`, whatever its records are."""
     plain = measured(records or [record(output_tokens=10)])
     window_s = numbers.pop("window_s", 1000.0)  # long enough for many answers at any rate
     return replace(plain, window_s=window_s, summary=replace(plain.summary, **numbers))
 
 
-def at_level(clients: int, repeats: Sequence[Measurement]) -> Point:
+def at_level(clients: int, repeats: Sequence[Repeat]) -> Point:
     return Point(Load("closed", clients=clients), tuple(repeats), spreads(repeats))
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.gpu import Gpu
+from dragoman_bench.bench.measurement import Machine
 from dragoman_bench.bench.results import (
     ClientUse,
     Conditions,
     GpuSample,
     Load,
-    Machine,
-    Measurement,
     Point,
+    Repeat,
     RequestRecord,
     Results,
     ServerSample,
@@ -40,7 +40,7 @@ def point(server: Server, clients: int, *, requests: int = 150, repeats: int = 3
     return Point(Load("closed", clients=clients), made, spreads(made))
 
 
-def measurement(server: Server, clients: int, requests: int, repeat: int, slo: Slo | None = None) -> Measurement:
+def measurement(server: Server, clients: int, requests: int, repeat: int, slo: Slo | None = None) -> Repeat:
     """Each client sends again when its answer has come; one repeat is slower than another."""
     free_s, records = [0.0] * clients, list[RequestRecord]()
     for index in range(requests):
@@ -64,7 +64,7 @@ def measured(
     server: tuple[ServerSample, ...] = (),
     gpu: tuple[GpuSample, ...] = (),
     slo: Slo | None = None,
-) -> Measurement:
+) -> Repeat:
     """Records as a measurement, with the summary that the real code gives them."""
     rows = tuple(records)
     window_s = max(record.done_s for record in rows)
@@ -72,7 +72,7 @@ def measured(
     observed = Observed(rows, window_s, stopped, dict(gaps), server, gpu)
     use = ClientUse(1, 0.12, 0.001)
     summary = summarise(observed, slo)
-    return Measurement(
+    return Repeat(
         *(rows, window_s, stopped, dict(gaps), server, gpu),
         repeat=repeat,
         started_at="2025-01-02T03:04:05+00:00",

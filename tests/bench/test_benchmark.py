@@ -23,7 +23,7 @@ from dragoman_bench.bench.benchmark import (
 )
 from dragoman_bench.bench.client import TargetOptions, open_session
 from dragoman_bench.bench.progress import NoProgress
-from dragoman_bench.bench.results import Load, Results, to_document
+from dragoman_bench.bench.results import RESULTS, Load, Results
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.workload import GeneratedWorkload, Item, RecordedWorkload, parse_pairs
 from tests.bench.making import HELLO, workload
@@ -134,7 +134,7 @@ async def test_conditions_say_what_was_run_but_never_the_key() -> None:
     assert conditions.machine.cores >= 1
     assert "aiohttp" in conditions.packages
     assert conditions.options["requests"] == 8
-    assert "secret-key" not in json.dumps(to_document(results))
+    assert "secret-key" not in json.dumps(RESULTS.document(results))
 
 
 async def test_the_server_is_sampled_while_it_is_measured() -> None:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.client import TargetOptions
+from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import read_results
 from dragoman_bench.bench.servers import ServerFault
@@ -165,9 +166,9 @@ def test_stored_comparisons_have_ratios_that_this_version_reads() -> None:
     stored = sorted((Path(__file__).parents[2] / "results").glob("versus-*/versus.json"))
     assert stored
     for path in stored:
-        document = json.loads(path.read_text())
-        ratios = [PairRatios(**ratio) for ratio in document["ratios"]]
-        assert len(document["names"]) == 2 and all(ratio.text for ratio in ratios)
+        found = Measurement.read(path)
+        ratios = [PairRatios(**ratio) for ratio in found.data["ratios"]]
+        assert len(found.conditions["names"]) == 2 and all(ratio.text for ratio in ratios)
 
 
 def test_an_interrupted_comparison_without_a_pair_is_an_error(tmp_path: Path) -> None:

@@ -6,18 +6,19 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.results import (
+    RESULTS,
     ClientUse,
     GpuSample,
     Load,
-    Measurement,
     Point,
+    Repeat,
     RequestRecord,
     Results,
     ServerSample,
-    from_document,
     read_results,
-    to_document,
+    without_rows,
     write_results,
 )
 from dragoman_bench.bench.summary import Observed, bucket_counts, parse_slo, spreads, summarise
@@ -25,12 +26,12 @@ from tests.bench.making import record
 from tests.bench.simulated import conditions
 
 
-def _measurement(repeat: int, records: tuple[RequestRecord, ...]) -> Measurement:
+def _measurement(repeat: int, records: tuple[RequestRecord, ...]) -> Repeat:
     gaps = dict(bucket_counts([0.01, 0.02]))
     server = (ServerSample(0.1, running=3, kv_cache_usage=0.5, busy_s=1.25), ServerSample(0.2, waiting=1))
     gpu = (GpuSample(0.1, 0, 93.0, 20_000.5),)
     observed = Observed(records, 2.0, "finished", gaps, server, gpu)
-    return Measurement(
+    return Repeat(
         *(records, 2.0, "finished", gaps, server, gpu),
         repeat=repeat,
         started_at="2025-01-01T00:00:00+00:00",
@@ -62,7 +63,7 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
 
 
 def test_rows_are_stored_by_column() -> None:
-    document = to_document(results())
+    document = RESULTS.document(results())
 
     rows = document["points"][0]["repeats"][0]["records"]
     assert rows["columns"][:3] == ["index", "text", "intended_s"]
@@ -70,13 +71,13 @@ def test_rows_are_stored_by_column() -> None:
 
 
 def test_a_document_is_plain_json() -> None:
-    document = to_document(results())
+    document = RESULTS.document(results())
 
-    assert from_document(json.loads(json.dumps(document, allow_nan=False))) == results()
+    assert RESULTS.results(json.loads(json.dumps(document, allow_nan=False))) == results()
 
 
 def test_a_file_written_before_the_engines_own_latencies_were_read_still_reads() -> None:
-    document = to_document(results())
+    document = RESULTS.document(results())
     for measurement in (repeat for point in document["points"] for repeat in point["repeats"]):
         del measurement["summary"]["decode_s_per_token"]
         samples = measurement["server"]
@@ -84,11 +85,11 @@ def test_a_file_written_before_the_engines_own_latencies_were_read_still_reads()
         samples["columns"] = [name for place, name in enumerate(samples["columns"]) if place not in added]
         samples["rows"] = [[cell for place, cell in enumerate(row) if place not in added] for row in samples["rows"]]
 
-    assert from_document(document) == results()
+    assert RESULTS.results(document) == results()
 
 
 def test_without_rows_conditions_and_summaries_remain() -> None:
-    short = to_document(results(), rows=False)["points"][0]["repeats"][0]
+    short = without_rows(results())["points"][0]["repeats"][0]
 
     assert not {"records", "server", "gpu", "itl_histogram"} & set(short)
     assert short["summary"]["requests"] == 2
@@ -135,3 +136,26 @@ def test_a_compressed_file_that_is_none_is_refused_in_words(tmp_path: Path) -> N
         broken.write_bytes(content)
         with pytest.raises(ConfigError, match="cannot read"):
             read_results(broken)
+
+
+def test_a_script_s_measurement_gives_back_what_was_written_with_a_row_on_a_line(tmp_path: Path) -> None:
+    found = Measurement.begin("rows", turns=2)
+    found.data = {"rows": [{"a": [1, 2]}, {"a": []}], "medians": {"x": 1.5}, "empty": []}
+    found.partial = True
+    found.write(tmp_path / "new" / "rows.json")
+
+    assert Measurement.read(tmp_path / "new" / "rows.json") == found
+    assert {"started_at", "git_commit", "machine", "packages", "turns"} == set(found.conditions)
+    assert '  {"a": [1, 2]},\n  {"a": []}\n' in (tmp_path / "new" / "rows.json").read_text()
+    with pytest.raises(ConfigError, match="it has results of rows, not of bench"):
+        read_results(tmp_path / "new" / "rows.json")
+
+
+def test_an_interrupt_keeps_what_was_measured() -> None:
+    async def measure(found: Measurement) -> None:
+        found.data["rows"] = [1]
+        raise KeyboardInterrupt
+
+    found = Measurement("rows", {})
+    found.run(measure(found))
+    assert found.partial and found.data == {"rows": [1]}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dragoman_bench.bench import tables
-from dragoman_bench.bench.results import ClientUse, Load, Measurement, Point, RequestRecord, Results, Spread, Stopped
+from dragoman_bench.bench.results import ClientUse, Load, Point, Repeat, RequestRecord, Results, Spread, Stopped
 from dragoman_bench.bench.summary import Observed, parse_slo, spreads, summarise
 from dragoman_bench.bench.tables import Cell, Column, Row, Table, results_markdown
 from tests.bench.making import record
@@ -74,8 +74,8 @@ def test_a_table_of_plain_values() -> None:
 CLOSED = Load("closed", clients=4)
 
 
-def _measurement(records: list[RequestRecord], stopped: Stopped = "finished", slo: str | None = None) -> Measurement:
-    return Measurement(
+def _measurement(records: list[RequestRecord], stopped: Stopped = "finished", slo: str | None = None) -> Repeat:
+    return Repeat(
         *(tuple(records), 2.0, stopped),
         repeat=0,
         started_at="now",
@@ -85,7 +85,7 @@ def _measurement(records: list[RequestRecord], stopped: Stopped = "finished", sl
     )
 
 
-def _results(*repeats: Measurement, partial: bool = False) -> Results:
+def _results(*repeats: Repeat, partial: bool = False) -> Results:
     return Results(conditions(loads=(CLOSED,)), (Point(CLOSED, repeats, spreads(repeats)),), partial)
 
 

@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 
 from dragoman.errors import ConfigError
 from dragoman.telemetry.traffic.export import trace_of
-from dragoman_bench.bench.results import ClientUse, Load, Measurement, Observed, Results, write_results
+from dragoman_bench.bench.measurement import Measurement
+from dragoman_bench.bench.results import ClientUse, Load, Observed, Repeat, Results, write_results
 from dragoman_bench.bench.summary import parse_slo, point_of, summarise
 from dragoman_bench.cli.plan import NOT_MET, CapacityPlan, command, make_plan
 from tests.bench.making import record
@@ -42,14 +43,14 @@ def results_file(
     return folder / name
 
 
-def _measured(clients: int, e2e_s: float, tokens: Sequence[int]) -> Measurement:
+def _measured(clients: int, e2e_s: float, tokens: Sequence[int]) -> Repeat:
     starts = [turn * e2e_s for turn in range(round(4 / e2e_s)) for _ in range(clients)]
     records = tuple(
         record(index, e2e_s=e2e_s, intended_s=start, output_tokens=tokens[index % len(tokens)])
         for index, start in enumerate(starts)
     )
     observed = Observed(records, window_s=4.0 + 1e-6)
-    return Measurement(
+    return Repeat(
         records=records,
         window_s=observed.window_s,
         repeat=0,
@@ -249,6 +250,6 @@ def test_a_capacity_far_above_the_peak_is_so_many_times_the_peak(tmp_path: Path)
 
 
 def test_the_ratios_of_a_comparison_are_refused_with_where_its_results_are(tmp_path: Path) -> None:
-    (tmp_path / "versus.json").write_text('{"names": ["dragoman", "vllm"], "partial": false, "ratios": []}')
+    Measurement("versus", {"names": ["dragoman", "vllm"]}, {"ratios": []}).write(tmp_path / "versus.json")
     with pytest.raises(ConfigError, match=r"versus\.NAME\.json"):
         make_plan(tmp_path / "versus.json", trace_file(tmp_path, (0, 1)), ())

@@ -21,7 +21,7 @@ from dragoman.pipelines.fake import FakePipeline
 from dragoman.settings import EngineSettings, Settings, TrafficSettings
 from dragoman.telemetry.requests import TextRecord
 from dragoman.telemetry.traffic.recorder import Recorder, traffic_files
-from dragoman_bench.bench.results import Measurement, read_results
+from dragoman_bench.bench.results import Repeat, read_results
 from dragoman_bench.tune.demand import trace_demand
 from tests.serving import echoing, served, service_over
 from tests.telemetry.traffic.making import refused, text
@@ -136,7 +136,7 @@ def test_an_export_is_in_the_order_of_arrival_and_can_be_limited(folder: Path) -
     assert times[0] == 0.0
 
 
-async def _replay(url: str, trace: Path, out: Path) -> Measurement:
+async def _replay(url: str, trace: Path, out: Path) -> Repeat:
     flags = ("--workload", trace, "--replay", "--warmup", 0, "--out", out)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "dragoman.cli.main", "bench", "--url", url, *map(str, flags)),

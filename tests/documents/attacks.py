@@ -1,6 +1,7 @@
-"""Files that attack a server of documents, each with the name that it is uploaded under. `hostile_documents.py` sends them.
+"""The table of attacks: files that attack a server of documents, each with the name that it is uploaded under.
 
-Bytes are made when they are asked for: some have 30 MB.
+Bytes are made when they are asked for: some have 31 MB. Most are a tenth of what a server accepts, so that all are read within
+a minute; work that grows with the square of a file is beyond the reader's CPU time at this size too.
 """
 
 from __future__ import annotations
@@ -214,12 +215,12 @@ def _with_name(written: bytes, wanted: bytes) -> bytes:
 _ARCHIVES: dict[str, Callable[[], bytes]] = {
     "flat bomb: 250 MB in one part": lambda: _bomb(250 * MB, " "),
     "flat bomb: 60 MB of empty paragraphs": lambda: _bomb(60 * MB, "<w:p/>"),
-    "9 MB of empty paragraphs, below the limits": lambda: _bomb(9 * MB, "<w:p/>"),
+    "0.3 MB of empty paragraphs, below the limits": lambda: _bomb(300_000, "<w:p/>"),
     "30 parts of 9.9 MB": lambda: package(
         docx_entries(document(paragraph()), **{f"word/{n}.xml": b" " * int(9.9 * MB) for n in range(30)})
     ),
     "nested bomb: ten packages in each of ten, five deep": lambda: _nested(5),
-    "overlapping entries: 300 of 10 MB in one": lambda: _overlapping(300, 10 * MB),
+    "overlapping entries: 300 of 1 MB in one": lambda: _overlapping(300, MB),
     "the directory says less than an entry has": lambda: patched(PLAIN(), 24, struct.pack("<L", 100)),
     "the directory says more than an entry has": lambda: patched(PLAIN(), 24, struct.pack("<L", 4_000)),
     "the directory says 4 GB": lambda: patched(PLAIN(), 24, struct.pack("<L", 0xFFFFFFF0)),
@@ -299,23 +300,23 @@ def _xml_attacks(listener: str) -> dict[str, Callable[[], bytes]]:
         "text boxes in text boxes, 150 deep": lambda: docx(
             "<w:p><w:r><w:pict><w:txbxContent>" * 150 + paragraph() + "</w:txbxContent></w:pict></w:r></w:p>" * 150
         ),
-        "100,000 fields that do not end": lambda: docx(
-            paragraph('<w:r><w:fldChar w:fldCharType="begin"/></w:r>' * 100_000 + RUN)
+        "10,000 fields that do not end": lambda: docx(
+            paragraph('<w:r><w:fldChar w:fldCharType="begin"/></w:r>' * 10_000 + RUN)
         ),
-        "200,000 attributes in one tag": lambda: docx(
-            "<w:p " + " ".join(f"a{n}='1'" for n in range(200_000)) + f">{RUN}</w:p>"
+        "20,000 attributes in one tag": lambda: docx(
+            "<w:p " + " ".join(f"a{n}='1'" for n in range(20_000)) + f">{RUN}</w:p>"
         ),
-        "an attribute of 8 MB": lambda: docx(f'<w:p a="{"x" * 8 * MB}">{RUN}</w:p>'),
-        "500,000 names of elements": lambda: docx("".join(f"<w:n{n}/>" for n in range(500_000))),
-        "100,000 namespaces": lambda: docx("".join(f'<a{n}:a xmlns:a{n}="u{n}"/>' for n in range(100_000))),
-        "a text of 9 MB of entities": lambda: docx(paragraph(f"<w:r><w:t>{'&amp;' * 1_800_000}</w:t></w:r>")),
-        "a text of 4.5 MB": lambda: docx(paragraph(f"<w:r><w:t>{'word ' * 900_000}</w:t></w:r>")),
-        "100,000 runs of two looks in one paragraph": lambda: docx(paragraph(_runs(100_000))),
-        "100,000 line breaks in one paragraph": lambda: docx(
-            paragraph("<w:r>" + "<w:t>a</w:t><w:br/>" * 100_000 + "</w:r>")
+        "an attribute of 1 MB": lambda: docx(f'<w:p a="{"x" * MB}">{RUN}</w:p>'),
+        "50,000 names of elements": lambda: docx("".join(f"<w:n{n}/>" for n in range(50_000))),
+        "10,000 namespaces": lambda: docx("".join(f'<a{n}:a xmlns:a{n}="u{n}"/>' for n in range(10_000))),
+        "a text of 0.3 MB of entities": lambda: docx(paragraph(f"<w:r><w:t>{'&amp;' * 60_000}</w:t></w:r>")),
+        "a text of 0.45 MB": lambda: docx(paragraph(f"<w:r><w:t>{'word ' * 90_000}</w:t></w:r>")),
+        "3,000 runs of two looks in one paragraph": lambda: docx(paragraph(_runs(3_000))),
+        "3,000 line breaks in one paragraph": lambda: docx(
+            paragraph("<w:r>" + "<w:t>a</w:t><w:br/>" * 3_000 + "</w:r>")
         ),
-        "200,000 comments of XML": lambda: docx(paragraph("<!---->" * 200_000 + RUN)),
-        "12 MB in one part, 20,000 paragraphs": lambda: docx(
+        "5,000 comments of XML": lambda: docx(paragraph("<!---->" * 5_000 + RUN)),
+        "0.6 MB in one part, 1,000 paragraphs": lambda: docx(
             "".join(
                 paragraph(
                     '<w:pPr><w:pStyle w:val="a"/></w:pPr>'
@@ -324,7 +325,7 @@ def _xml_attacks(listener: str) -> dict[str, Callable[[], bytes]]:
                         for n in range(k, k + 5)
                     )
                 )
-                for k in range(20_000)
+                for k in range(1_000)
             )
         ),
         "not well-formed": lambda: docx("<w:p><w:r></w:p>"),
@@ -342,12 +343,12 @@ def _xml_attacks(listener: str) -> dict[str, Callable[[], bytes]]:
                 **{"word/_rels/document.xml.rels": relationships({"header1": "/word/document.xml"})},
             )
         ),
-        "200,000 relationships": lambda: package(
+        "20,000 relationships": lambda: package(
             docx_entries(
                 document(paragraph()),
                 **{
                     "word/_rels/document.xml.rels": relationships(
-                        {f"header{n}": "/word/document.xml" for n in range(200_000)}
+                        {f"header{n}": "/word/document.xml" for n in range(20_000)}
                     )
                 },
             )
@@ -365,8 +366,8 @@ def _cells(count: int, *, rows: int = 1) -> str:
 
 
 _SHEETS: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "12,000 cells with one text of 1 MB": (
-        "xlsx", lambda: xlsx("<row>" + '<c r="A1" t="s"><v>0</v></c>' * 12_000 + "</row>", _string("word " * 200_000))
+    "1,200 cells with one text of 1 MB": (
+        "xlsx", lambda: xlsx("<row>" + '<c r="A1" t="s"><v>0</v></c>' * 1_200 + "</row>", _string("word " * 200_000))
     ),
     "500,000 line feeds in a cell": (
         "xlsx", lambda: xlsx('<row><c r="A1" t="s"><v>0</v></c></row>', _string("a\n" * 500_000))
@@ -374,11 +375,11 @@ _SHEETS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "500,000 line feeds without text in a cell": (
         "xlsx", lambda: xlsx('<row><c r="A1" t="s"><v>0</v></c></row>', _string("a" + "\n" * 500_000 + "b"))
     ),
-    "300,000 cells": (
-        "xlsx", lambda: xlsx(_cells(300_000), "".join(_string(f"Words of {n}") for n in range(7)))
+    "10,000 cells": (
+        "xlsx", lambda: xlsx(_cells(10_000), "".join(_string(f"Words of {n}") for n in range(7)))
     ),
-    "16,384 columns in 20 rows": (
-        "xlsx", lambda: xlsx(_cells(16_384, rows=20), "".join(_string(f"Words of {n}") for n in range(7)))
+    "16,384 columns in 2 rows": (
+        "xlsx", lambda: xlsx(_cells(16_384, rows=2), "".join(_string(f"Words of {n}") for n in range(7)))
     ),
     "100 patterns of 200 wildcards in formulas": (
         "xlsx",
@@ -390,8 +391,8 @@ _SHEETS: dict[str, tuple[str, Callable[[], bytes]]] = {
             "".join(_string(f"{n}" + "a" * 3_000) for n in range(200)),
         ),
     ),
-    "a formula of 8 MB of quotes": (
-        "xlsx", lambda: xlsx(f"<row><c r='A1'><f>{'&quot;a' * 1_100_000}</f></c></row>", _string("a word"))
+    "a formula of 0.8 MB of quotes": (
+        "xlsx", lambda: xlsx(f"<row><c r='A1'><f>{'&quot;a' * 110_000}</f></c></row>", _string("a word"))
     ),
     "an index of a string that is not there": (
         "xlsx", lambda: xlsx('<row><c r="A1" t="s"><v>999999999999</v></c></row>', _string("a word"))
@@ -417,8 +418,8 @@ _SHEETS: dict[str, tuple[str, Callable[[], bytes]]] = {
             "<text:p>Some words<text:note><text:note-body>" * 300 + "</text:note-body></text:note></text:p>" * 300
         ),
     ),
-    "20,000 spans in one paragraph": (
-        "odt", lambda: opendocument(f"<text:p>{'<text:span>a </text:span><text:tab/>' * 20_000}</text:p>")
+    "2,000 spans in one paragraph": (
+        "odt", lambda: opendocument(f"<text:p>{'<text:span>a </text:span><text:tab/>' * 2_000}</text:p>")
     ),
     "an odp called odt": ("odt", lambda: opendocument("<text:p>Some words</text:p>", "presentation")),
     "encrypted (a manifest says so)": (
@@ -433,11 +434,11 @@ _SHEETS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "a flat file 1,000,000 deep": (
         "fodt", lambda: f"<office:document {ODF}>{'<text:section>' * 1_000_000}".encode()
     ),
-    "a chapter 100,000 times in the spine": (
-        "epub", lambda: epub({"a.html": "<html><body><p>Some words</p></body></html>"}, '<itemref idref="a.html"/>' * 100_000)
+    "a chapter 10,000 times in the spine": (
+        "epub", lambda: epub({"a.html": "<html><body><p>Some words</p></body></html>"}, '<itemref idref="a.html"/>' * 10_000)
     ),
-    "4,900 chapters": (
-        "epub", lambda: epub({f"{n}.html": f"<html><body><p>Some words {n}</p></body></html>" for n in range(4_900)})
+    "490 chapters": (
+        "epub", lambda: epub({f"{n}.html": f"<html><body><p>Some words {n}</p></body></html>" for n in range(490)})
     ),
     "entities in the package document": (
         "epub", lambda: epub({"a.html": "<html/>"}, before=_laughs())
@@ -467,63 +468,63 @@ def _text_attacks(listener: str) -> dict[str, tuple[str, Callable[[], bytes]]]:
 
     xliff = '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en" target-language="ja"><body>'
     return {
-        "9 MB on one line": of("txt", "word ", 1_800_000),
-        "4.5 MB on one line": of("txt", "word ", 900_000),
-        "9 million line feeds": of("txt", "\n", 9 * MB, "a"),
-        "4.5 MB without a space": of("txt", "a", 4_500_000),
-        "9 MB of invisible characters": of("txt", "\u200b", 3 * MB, "a", "b"),
-        "4.5 MB of placeholders": of("txt", "{a}", 1_500_000, "word "),
+        "0.9 MB on one line": of("txt", "word ", 180_000),
+        "0.45 MB on one line": of("txt", "word ", 90_000),
+        "900,000 line feeds": of("txt", "\n", 900_000, "a"),
+        "0.45 MB without a space": of("txt", "a", 450_000),
+        "0.9 MB of invisible characters": of("txt", "\u200b", 300_000, "a", "b"),
+        "0.45 MB of placeholders": of("txt", "{a}", 150_000, "word "),
         "a binary file": ("txt", lambda: _shuffled(2 * MB)),
-        "9 MB of letters of windows-1252": ("txt", lambda: "àéîõü ".encode("cp1252") * 1_500_000),
+        "0.9 MB of letters of windows-1252": ("txt", lambda: "àéîõü ".encode("cp1252") * 150_000),
         "UTF-16 with half a surrogate": ("txt", lambda: b"\xff\xfe" + "Some words ".encode("utf-16-le") + b"\x00\xd8a\0"),
-        "dense Markdown, 1 MB": of("md", "*a* **b** `c` [d](e) ", 48_000),
-        "Markdown: 200,000 `[`": of("md", "[", 200_000, "word "),
-        "Markdown: 200,000 `*a `": of("md", "*a ", 200_000),
+        "dense Markdown, 50 KB": of("md", "*a* **b** `c` [d](e) ", 2_400),
+        "Markdown: 40,000 `[`": of("md", "[", 40_000, "word "),
+        "Markdown: 40,000 `*a `": of("md", "*a ", 40_000),
         "Markdown: 50,000 quotes in quotes": of("md", "> ", 50_000, "", "word"),
         "Markdown: lists 2,000 deep": ("md", lambda: "".join(f"{'  ' * n}- word\n" for n in range(2_000)).encode()),
         "Markdown: 300,000 backquotes of all lengths": ("md", lambda: " ".join("`" * n for n in range(775)).encode()),
-        "Markdown: a table of 10,000 columns": ("md", lambda: (("|word" * 10_000 + "|\n") + "|-" * 10_000 + "|\n" + "|word" * 10_000).encode()),
-        "Markdown: 50,000 references": ("md", lambda: "".join(f"[a{n}]: b\n[a{n}] [a{n}]\n\n" for n in range(50_000)).encode()),
-        "HTML 200,000 deep": of("html", "<div>", 200_000, "", "word"),
-        "HTML: inline tags 100,000 deep": of("html", "<b>", 100_000, "<p>word", " word"),
+        "Markdown: a table of 2,000 columns": ("md", lambda: (("|word" * 2_000 + "|\n") + "|-" * 2_000 + "|\n" + "|word" * 2_000).encode()),
+        "Markdown: 5,000 references": ("md", lambda: "".join(f"[a{n}]: b\n[a{n}] [a{n}]\n\n" for n in range(5_000)).encode()),
+        "HTML 20,000 deep": of("html", "<div>", 20_000, "", "word"),
+        "HTML: inline tags 20,000 deep": of("html", "<b>", 20_000, "<p>word", " word"),
         "HTML: 1,000,000 `<a `": of("html", "<a ", 1_000_000),
         "HTML: a comment that does not end": of("html", "- ", 4 * MB, "<p>word</p><!--"),
         "HTML: 200,000 attributes in a tag": of("html", 'a="b" ', 200_000, "<p ", ">word</p>"),
         "HTML: 300,000 quotes in a tag": of("html", "a='\"", 300_000, "<p "),
-        "HTML: 1,000,000 entities": of("html", "&notit;", 1_000_000, "<p>word "),
+        "HTML: 50,000 entities": of("html", "&notit;", 50_000, "<p>word "),
         "HTML: pictures, frames and styles that are fetched": of(
             "html", f'<img src="http://{listener}/a"><iframe src="http://{listener}/b"></iframe><style>@import "http://{listener}/c";</style>', 10, "<p>word</p>"
         ),
         "JSON 1,000,000 deep": of("json", "[", 1_000_000),
-        "JSON: objects 39 deep, 20,000 times": of("json", '{"a":' * 39 + '"Some words"' + "}" * 39 + ",", 20_000, "[", "1]"),
-        "JSON: one string of 4.5 MB": of("json", "word ", 900_000, '["', '"]'),
-        "JSON: 9 MB of escapes": of("json", "\\u0061", 1_500_000, '["', '"]'),
-        "JSON: a note of 4 MB on 5,000 messages": of("json", '"message":"Some words",', 5_000, '{"description":"' + "word " * 800_000 + '",', '"b":1}'),
-        "JSON: one key 300,000 times": of("json", '"a":"Some words",', 300_000, "{", '"b":1}'),
+        "JSON: objects 39 deep, 2,000 times": of("json", '{"a":' * 39 + '"Some words"' + "}" * 39 + ",", 2_000, "[", "1]"),
+        "JSON: one string of 0.45 MB": of("json", "word ", 90_000, '["', '"]'),
+        "JSON: 0.9 MB of escapes": of("json", "\\u0061", 150_000, '["', '"]'),
+        "JSON: a note of 4 MB on 500 messages": of("json", '"message":"Some words",', 500, '{"description":"' + "word " * 800_000 + '",', '"b":1}'),
+        "JSON: one key 30,000 times": of("json", '"a":"Some words",', 30_000, "{", '"b":1}'),
         "JSON: a number of 5 MB": of("json", "9", 5 * MB, '["Some words",', "]"),
         "JSON: an ICU message 5,000 deep": of("json", "{n, plural, other {", 5_000, '["word ', '"]'),
-        "csv: a line of 4.5 MB": of("csv", "word ", 900_000),
-        "csv: 3,000,000 columns": of("csv", "a,", 3 * MB),
-        "csv: a quote that does not end": of("csv", "word, ", 1_500_000, '"'),
-        "csv: 9 million quotes": of("csv", '"', 9 * MB - 1),
-        "csv: quotes and text in turn": of("csv", '"a"b,', 1_500_000),
-        "csv: 3,000,000 rows": of("csv", "a\n", 3 * MB),
-        "csv: 600,000 rows of two words": of("csv", "some words\n", 600_000),
-        "csv: 450,000 rows of two words": of("csv", "some words\n", 450_000),
-        "po: 100,000 entries": ("po", lambda: "".join(f'msgid "Some words {n}"\nmsgstr ""\n\n' for n in range(100_000)).encode()),
-        "po: 200,000 strings in an entry": of("po", '"word "\n', 200_000, 'msgid ""\n', 'msgstr ""\n'),
-        "po: a million comments": of("po", "#. a\n", 1_000_000, "", 'msgid "word"\nmsgstr ""\n'),
+        "csv: a line of 0.45 MB": of("csv", "word ", 90_000),
+        "csv: 100,000 columns": of("csv", "a,", 100_000),
+        "csv: a quote that does not end": of("csv", "word, ", 100_000, '"'),
+        "csv: 900,000 quotes": of("csv", '"', 899_999),
+        "csv: quotes and text in turn": of("csv", '"a"b,', 100_000),
+        "csv: 100,000 rows": of("csv", "a\n", 100_000),
+        "csv: 40,000 rows of two words": of("csv", "some words\n", 40_000),
+        "csv: 20,000 rows of two words": of("csv", "some words\n", 20_000),
+        "po: 10,000 entries": ("po", lambda: "".join(f'msgid "Some words {n}"\nmsgstr ""\n\n' for n in range(10_000)).encode()),
+        "po: 20,000 strings in an entry": of("po", '"word "\n', 20_000, 'msgid ""\n', 'msgstr ""\n'),
+        "po: 100,000 comments": of("po", "#. a\n", 100_000, "", 'msgid "word"\nmsgstr ""\n'),
         "po: plural forms that are none": of("po", "", 1, 'msgid ""\nmsgstr "Plural-Forms: nplurals=9; plural=' + "(" * 10_000 + ';\\n"\n\nmsgid "a word"\nmsgid_plural "words"\nmsgstr[0] ""\n'),
-        "srt: 100,000 cues": ("srt", lambda: "".join(f"{n}\n00:00:01,000 --> 00:00:02,000\nSome words {n % 900}\n\n" for n in range(100_000)).encode()),
-        "srt: a cue of 500,000 lines": of("srt", "a\n", 500_000, "1\n00:00:01,000 --> 00:00:02,000\n"),
-        "srt: 300,000 tags in a cue": of("srt", "<i>a", 300_000, "1\n00:00:01,000 --> 00:00:02,000\n"),
+        "srt: 10,000 cues": ("srt", lambda: "".join(f"{n}\n00:00:01,000 --> 00:00:02,000\nSome words {n % 900}\n\n" for n in range(10_000)).encode()),
+        "srt: a cue of 50,000 lines": of("srt", "a\n", 50_000, "1\n00:00:01,000 --> 00:00:02,000\n"),
+        "srt: 30,000 tags in a cue": of("srt", "<i>a", 30_000, "1\n00:00:01,000 --> 00:00:02,000\n"),
         "vtt: 300,000 arrows": of("vtt", "--> ", 300_000, "WEBVTT\n\n00:01.000 --> 00:02.000\nword "),
         "ass: 300,000 braces": of("ass", "{\\p1}a", 300_000, "[Events]\nFormat: Start, Text\nDialogue: 0,word "),
         "ass: a format of 300,000 fields": of("ass", ",a", 300_000, "[Events]\nFormat: Start", "\nDialogue: 0,word"),
         "xliff: 900 inline elements in each other": of("xlf", "", 1, xliff + "<trans-unit id='1'><source>" + '<g id="1">' * 900 + "word" + "</g>" * 900 + "</source></trans-unit></body></file></xliff>"),
-        "xliff: 100,000 inline elements": of("xlf", "<x id='1'/>a", 100_000, f"{xliff}<trans-unit id='1'><source>", "</source></trans-unit></body></file></xliff>"),
+        "xliff: 10,000 inline elements": of("xlf", "<x id='1'/>a", 10_000, f"{xliff}<trans-unit id='1'><source>", "</source></trans-unit></body></file></xliff>"),
         "xliff: an external DTD": of("xlf", "", 1, f'<!DOCTYPE xliff SYSTEM "http://{listener}/x.dtd">{xliff}</body></file></xliff>'),
-        "android: 200,000 strings": of("xml", '<string name="a">Some words</string>', 200_000, "<resources>", "</resources>"),
+        "android: 20,000 strings": of("xml", '<string name="a">Some words</string>', 20_000, "<resources>", "</resources>"),
         "android: a CDATA section that does not end": of("xml", "]]", 200_000, '<resources><string name="a"><![CDATA['),
         "an SVG picture": of("xml", "<text>word</text>", 1, "<svg>", "</svg>"),
         "a format that is not read": of("yaml", "a: word\n", 10),
@@ -587,7 +588,7 @@ def _forms() -> bytes:
 
 
 _PDFS: dict[str, Callable[[], bytes]] = {
-    "100,000 pages that are one": lambda: _pages(b"4 0 R " * 100_000, 100_000, _SHOWN),
+    "5,000 pages that are one": lambda: _pages(b"4 0 R " * 5_000, 5_000, _SHOWN),
     "a billion pages by its own count": lambda: _pages(b"4 0 R", 1_000_000_000, _SHOWN),
     "a page that decompresses to 500 MB": lambda: _pages(b"4 0 R", 1, _SHOWN + b" " * 500 * MB),
     "a page of 500,000 glyphs": lambda: _pages(b"4 0 R", 1, b"BT /F 1 Tf 50 700 Td (word word) Tj ET\n" * 55_000),

@@ -19,8 +19,8 @@ from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED
 from dragoman.text.spans import pseudolocalized
 from dragoman.types import Completion, Delta, EngineSequence, TokenLogprobs
+from dragoman_bench.bench.measurement import write_text
 from dragoman_bench.bench.progress import NoProgress
-from dragoman_bench.bench.results import write_text
 from dragoman_bench.cli.eval import command
 from dragoman_bench.eval.apis import ApiKind, ApiOptions, translation_api
 from dragoman_bench.eval.calibration import (

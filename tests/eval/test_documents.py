@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import describe_machine
+from dragoman_bench.bench.measurement import describe_machine
 from dragoman_bench.eval import packages
 from dragoman_bench.eval.documents import (
     CORPUS,

@@ -18,7 +18,7 @@ from dragoman_bench.eval.apis import ApiKind, ApiOptions, Ask, translation_api
 from dragoman_bench.eval.fidelity import fidelity_page, kind_table, run_fidelity
 from dragoman_bench.eval.judge import HARD_INPUTS, read_inputs
 from dragoman_bench.eval.quality import compare_results, read_references, run_quality, score_table
-from dragoman_bench.eval.results import EvalResults, read_eval, write_eval
+from dragoman_bench.eval.results import FIDELITY, QUALITY, EvalResults
 from tests.bench.serving import Handler, serving, stats
 from tests.eval.faulty import sentence_rows
 
@@ -160,10 +160,10 @@ async def test_texts_are_scored_with_signatures_and_conditions(tmp_path: Path) -
     assert "tok:char" in score["bleu_signature"]
     assert results.conditions.server["cpu_instruction_sets"] == ["avx2"]
     assert [row.cells[0].text for row in score_table(results).rows] == ["en>ja"]
-    write_eval(results, tmp_path / "results.json.gz")
-    assert read_eval(tmp_path / "results.json.gz", "quality") == results
+    QUALITY.write(results, tmp_path / "results.json.gz")
+    assert QUALITY.read(tmp_path / "results.json.gz") == results
     with pytest.raises(ConfigError, match="quality"):
-        read_eval(tmp_path / "results.json.gz", "fidelity")
+        FIDELITY.read(tmp_path / "results.json.gz")
 
 
 async def test_two_results_are_compared_text_by_text(tmp_path: Path) -> None:
@@ -226,8 +226,8 @@ async def test_hard_inputs_are_judged_by_kind_and_written_as_a_page(tmp_path: Pa
     assert shares["inline tags"][5:] == ["100 %", "0 %", "100 %", "100 %", "0 %"]
     assert {row.judgement.structure for row in lost.judged if row.kind == "nested tags"} == {False}
 
-    write_eval(echoed, tmp_path / "with.json")
-    write_eval(lost, tmp_path / "without.json")
+    FIDELITY.write(echoed, tmp_path / "with.json")
+    FIDELITY.write(lost, tmp_path / "without.json")
     page = tmp_path / "fidelity.md"
     arguments = ["--page", str(page), str(tmp_path / "with.json"), "--without", str(tmp_path / "without.json")]
     assert CliRunner().invoke(command, arguments, standalone_mode=False).exception is None

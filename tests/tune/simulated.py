@@ -15,8 +15,9 @@ from rich.console import Console
 
 from dragoman.gpu import Gpu
 from dragoman_bench.bench.client import TargetOptions
+from dragoman_bench.bench.measurement import Machine
 from dragoman_bench.bench.progress import ProgressLines
-from dragoman_bench.bench.results import Machine, Verdict
+from dragoman_bench.bench.results import Verdict
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.summary import Slo, parse_slo
 from dragoman_bench.bench.workload import Item, RecordedWorkload

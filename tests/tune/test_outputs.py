@@ -96,7 +96,7 @@ def test_a_file_that_is_no_outcome_is_refused(tmp_path: Path, whole: Tuning) -> 
     path = tmp_path / "tune.json"
     for text in ("{}", "[1]", "no json", '{"schema": 9}', f'{{"schema": {SCHEMA}, "model": 1}}'):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(ConfigError, match="not a tune's outcome"):
+        with pytest.raises(ConfigError, match="not a results file of tune"):
             read_tuning(path)
     with pytest.raises(ConfigError, match="cannot read"):
         read_tuning(tmp_path / "nowhere.json")

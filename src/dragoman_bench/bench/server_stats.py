@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from dragoman.gpu import NvmlGpus, Reading
 from dragoman.wire import Stats
 from dragoman_bench.bench.client import Clock
-from dragoman_bench.bench.results import GpuSample, ServerSample, elements, members
+from dragoman_bench.bench.measurement import elements, members
+from dragoman_bench.bench.results import GpuSample, ServerSample
 
 TIMEOUT_S = 5.0  # of one sample
 _IN_USE_MIB = 1024

@@ -26,7 +26,7 @@ import psutil
 from dragoman.errors import DragomanError
 from dragoman.gpu import find_gpus
 from dragoman.guard import guard_children
-from dragoman_bench.bench.results import installed_packages
+from dragoman_bench.bench.measurement import installed_packages
 
 Flags = Mapping[str, str | int | float | bool]
 

@@ -22,9 +22,9 @@ from dragoman.wire import LengthBand
 from dragoman_bench.bench.results import (
     Distribution,
     Load,
-    Measurement,
     Observed,
     Point,
+    Repeat,
     RequestRecord,
     ServerSample,
     Spread,
@@ -290,12 +290,12 @@ def metrics(summary: Summary) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def point_of(load: Load, repeats: Sequence[Measurement]) -> Point:
+def point_of(load: Load, repeats: Sequence[Repeat]) -> Point:
     """Make a point of a load level and its repeats."""
     return Point(load, tuple(repeats), spreads(repeats))
 
 
-def spreads(repeats: Sequence[Measurement]) -> dict[str, Spread]:
+def spreads(repeats: Sequence[Repeat]) -> dict[str, Spread]:
     """Return the spread of each metric that all repeats have."""
     rows = [metrics(repeat.summary) for repeat in repeats]
     names = [name for name in (rows[0] if rows else ()) if all(name in row for row in rows)]

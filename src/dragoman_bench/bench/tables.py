@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from math import floor, log10
 from typing import Literal
 
-from dragoman_bench.bench.results import Conditions, Load, Machine, Point, Results, Spread, elements
+from dragoman_bench.bench.measurement import Machine, elements
+from dragoman_bench.bench.results import Conditions, Load, Point, Results, Spread
 
 NONE = "-"
 """What stands where there is no number."""

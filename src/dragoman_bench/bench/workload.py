@@ -23,7 +23,7 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import first_fault, read_text
+from dragoman_bench.bench.measurement import first_fault, read_text
 
 TokensOf = Callable[[str], int]
 LANGUAGES = ("en", "ja", "ko", "zh")

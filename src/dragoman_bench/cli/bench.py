@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import Plan, Warmup, prepared
 from dragoman_bench.bench.client import KINDS, TargetOptions
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
-from dragoman_bench.bench.results import Load, Results, to_document, write_results
+from dragoman_bench.bench.results import Load, Results, without_rows, write_results
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.tables import results_markdown
 from dragoman_bench.bench.workload import (
@@ -92,7 +92,7 @@ def command(out: Path | None, as_json: bool, **options: Any) -> None:
         write_results(results, out)
     click.echo(results_markdown(results))
     if as_json:
-        click.echo(json.dumps(to_document(results, rows=False), ensure_ascii=False))
+        click.echo(json.dumps(without_rows(results), ensure_ascii=False))
     if results.partial:
         click.get_current_context().exit(INTERRUPTED)
 # fmt: on

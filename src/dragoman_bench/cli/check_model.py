@@ -12,8 +12,8 @@ import click
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import check_url
+from dragoman_bench.bench.measurement import describe_machine, git_commit
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
-from dragoman_bench.bench.results import describe_machine, git_commit
 from dragoman_bench.bench.tables import Column, markdown, table
 from dragoman_bench.bench.workload import parse_pairs
 from dragoman_bench.cli.options import api_key_option

@@ -15,27 +15,26 @@ import click
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import check_url
+from dragoman_bench.bench.measurement import write_text
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
-from dragoman_bench.bench.results import write_text
 from dragoman_bench.bench.tables import markdown
 from dragoman_bench.cli.options import api_key_option
 from dragoman_bench.eval.apis import API_KINDS, ApiKind, ApiOptions, TranslationApi, translation_api
 from dragoman_bench.eval.calibration import ADEQUATE_CHRF, Calibration, run_calibration
 from dragoman_bench.eval.documents import (
     CORPUS,
+    DOCUMENTS,
     DocumentEval,
     DocumentResults,
     documents_table,
     read_corpus,
-    read_documents,
-    write_documents,
     write_page,
 )
 from dragoman_bench.eval.fidelity import fidelity_page, kind_table, run_fidelity
 from dragoman_bench.eval.judge import HARD_INPUTS, read_inputs
 from dragoman_bench.eval.libreoffice import LibreOffice
 from dragoman_bench.eval.quality import compare_results, run_quality, score_table
-from dragoman_bench.eval.results import EvalResults, read_eval, write_eval
+from dragoman_bench.eval.results import FIDELITY, QUALITY, EvalResults
 
 FILE = click.Path(path_type=Path)
 _Found = TypeVar("_Found", EvalResults, Calibration)
@@ -97,24 +96,24 @@ def command(
         _documents(files, out, page, chosen)
         return
     if compare:
-        for found in compare_results(*(read_eval(path, "quality") for path in compare)):
+        for found in compare_results(*(QUALITY.read(path) for path in compare)):
             click.echo(markdown(found))
         return
     inputs: Path = chosen["inputs"]
-    without = read_eval(chosen["without"], "fidelity") if chosen["without"] else None
+    without = FIDELITY.read(chosen["without"]) if chosen["without"] else None
     if page and not fidelity:
         if len(files) != 1:
             raise ConfigError("--page needs --fidelity, or one results file", param="page")
-        _write_page(page, read_eval(files[0], "fidelity"), without, inputs)
+        _write_page(page, FIDELITY.read(files[0]), without, inputs)
         return
     results = _run(_work(files, fidelity, inputs), chosen)
     if out is not None:
-        write_eval(results, out)
+        (FIDELITY if fidelity else QUALITY).write(results, out)
     click.echo(markdown(kind_table(results, without) if fidelity else score_table(results)))
     if page:
         _write_page(page, results, without, inputs)
     if as_json:
-        click.echo(json.dumps(_summary(results), ensure_ascii=False))
+        click.echo(json.dumps(_summary(results) if fidelity else results.scores, ensure_ascii=False))
     _exit_if_partial(results)
 
 
@@ -128,7 +127,7 @@ def _documents(files: tuple[Path, ...], out: Path | None, page: Path | None, cho
     if len(files) > 1:
         raise ConfigError("--documents needs one FILE at most", param="file")
     if files and files[0].suffix == ".json":
-        results = read_documents(files[0])
+        results = DOCUMENTS.read(files[0])
     else:
         corpus = read_corpus(files[0] if files else CORPUS)
         headers = {"Authorization": f"Bearer {chosen['api_key']}"} if chosen["api_key"] else {}
@@ -148,7 +147,7 @@ def _documents(files: tuple[Path, ...], out: Path | None, page: Path | None, cho
 
         results = observed(run)
     if out is not None:
-        write_documents(results, out)
+        DOCUMENTS.write(results, out)
     click.echo(markdown(documents_table(results)))
     if page:
         write_page(page, results)
@@ -213,8 +212,6 @@ def _write_page(page: Path, results: EvalResults, without: EvalResults | None, i
 
 
 def _summary(results: EvalResults) -> dict[str, Any]:
-    if results.kind == "quality":
-        return results.scores
     rows = [row.judgement for row in results.judged]
     checks = ("structure", "kept", "content", "clean", "whole")
     found = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in checks}

@@ -22,7 +22,8 @@ import click
 import numpy as np
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Results, members, read_results, whole
+from dragoman_bench.bench.measurement import members, whole
+from dragoman_bench.bench.results import Results, read_results
 from dragoman_bench.bench.summary import Limit, parse_slo, percentiles
 from dragoman_bench.bench.tables import number, percent, seconds
 from dragoman_bench.bench.workload import TextLine, read_trace

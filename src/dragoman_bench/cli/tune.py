@@ -13,8 +13,8 @@ import click
 
 from dragoman.errors import ConfigError
 from dragoman.gpu import find_gpus
+from dragoman_bench.bench.measurement import describe_machine
 from dragoman_bench.bench.progress import INTERRUPTED, ProgressLines, interrupts, observed
-from dragoman_bench.bench.results import describe_machine
 from dragoman_bench.bench.servers import ServerFault, vllm_uses_gpu
 from dragoman_bench.bench.summary import Slo, parse_slo
 from dragoman_bench.cli.subject import make_subject

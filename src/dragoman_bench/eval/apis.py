@@ -25,8 +25,8 @@ from dragoman_bench.bench.client import (
     open_session,
     part,
 )
+from dragoman_bench.bench.measurement import elements, members
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import elements, members
 from dragoman_bench.bench.server_stats import DragomanStats
 from dragoman_bench.bench.workload import Item
 from dragoman_bench.eval.structure import Format

@@ -20,8 +20,16 @@ import aiohttp
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.measurement import (
+    Machine,
+    ResultsFile,
+    describe_machine,
+    first_fault,
+    git_commit,
+    read_text,
+    write_text,
+)
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import Machine, describe_machine, first_fault, git_commit, read_text, write_text
 from dragoman_bench.bench.tables import Table, escaped, markdown, table
 from dragoman_bench.eval import libreoffice, packages
 from dragoman_bench.eval.libreoffice import LibreOffice, Opened
@@ -87,7 +95,7 @@ class DocumentResults:
 
 
 _FILES = TypeAdapter(CorpusFile)
-_RESULTS = TypeAdapter(DocumentResults)
+DOCUMENTS = ResultsFile("documents", DocumentResults)
 
 
 def read_corpus(path: Path) -> list[CorpusFile]:
@@ -96,19 +104,6 @@ def read_corpus(path: Path) -> list[CorpusFile]:
         return [_FILES.validate_json(line) for line in read_text(path).splitlines() if line.strip()]
     except ValidationError as error:
         raise ConfigError(f"{path} is no list of files: {first_fault(error)}") from None
-
-
-def read_documents(path: Path) -> DocumentResults:
-    """Read the results of a run. Raises ConfigError."""
-    try:
-        return _RESULTS.validate_json(read_text(path))
-    except ValidationError as error:
-        raise ConfigError(f"{path} is not a results file of --documents: {first_fault(error)}") from None
-
-
-def write_documents(results: DocumentResults, path: Path) -> None:
-    """Write the results as JSON. Raises ConfigError if the file cannot be written."""
-    write_text(path, json.dumps(_RESULTS.dump_python(results, mode="json"), ensure_ascii=False, indent=1) + "\n")
 
 
 class DocumentEval:

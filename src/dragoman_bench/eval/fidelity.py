@@ -34,7 +34,7 @@ async def run_fidelity(
         for one, answer in zip(hard, answers, strict=True)
         if answer is not None
     ]
-    return EvalResults("fidelity", conditions, partial=interrupted.is_set(), judged=tuple(rows))
+    return EvalResults(conditions, partial=interrupted.is_set(), judged=tuple(rows))
 
 
 def _judged(one: HardInput, answer: Answer) -> Judgement:

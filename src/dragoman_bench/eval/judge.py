@@ -20,7 +20,7 @@ import regex
 
 from dragoman import languages
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import read_text
+from dragoman_bench.bench.measurement import read_text
 from dragoman_bench.eval.icu import MessageSyntaxError, compare_messages, read_message
 from dragoman_bench.eval.structure import Format, differences, visible
 

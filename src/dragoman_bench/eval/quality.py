@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman import languages
 from dragoman.errors import ConfigError, UnsupportedLanguage
+from dragoman_bench.bench.measurement import first_fault, read_text
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import first_fault, read_text
 from dragoman_bench.bench.tables import Table, number, percent, seconds, table
 from dragoman_bench.eval.apis import Ask, TranslationApi
 from dragoman_bench.eval.results import EvalConditions, EvalResults, Reference, ScoredRow
@@ -68,7 +68,7 @@ async def run_quality(api: TranslationApi, path: Path, observer: Observer, inter
     answers = await api.translate_all(asks, observer, interrupted)
     rows = tuple(ScoredRow(one, answer) for one, answer in zip(references, answers, strict=True) if answer is not None)
     scores = {direction: _score(some) for direction, some in _directions(rows)}
-    return EvalResults("quality", conditions, partial=interrupted.is_set(), scored=rows, scores=scores)
+    return EvalResults(conditions, partial=interrupted.is_set(), scored=rows, scores=scores)
 
 
 # ---- scores

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any
 
 from dragoman import __version__
-from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Machine, describe_machine, first_fault, git_commit, read_text, write_text
+from dragoman_bench.bench.measurement import (
+    Machine,
+    ResultsFile,
+    describe_machine,
+    git_commit,
+)
 from dragoman_bench.eval.apis import Answer, TranslationApi
 from dragoman_bench.eval.judge import Judgement
-
-SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +87,11 @@ class ScoredRow:
 class EvalResults:
     """The results of a run. `partial`: it was interrupted, and has only the finished rows."""
 
-    kind: Literal["fidelity", "quality"]
     conditions: EvalConditions
     partial: bool = False
     judged: tuple[JudgedRow, ...] = ()
     scored: tuple[ScoredRow, ...] = ()
     scores: dict[str, Any] = field(default_factory=dict[str, Any])
-    schema_version: int = SCHEMA
 
 
-_ADAPTER = TypeAdapter(EvalResults)
-
-
-def write_eval(results: EvalResults, path: Path) -> None:
-    """Write JSON, compressed if the name ends in .gz. Raises ConfigError if the file cannot be written."""
-    write_text(path, json.dumps(_ADAPTER.dump_python(results, mode="json"), ensure_ascii=False, indent=1) + "\n")
-
-
-def read_eval(path: Path, kind: Literal["fidelity", "quality"]) -> EvalResults:
-    """Read results. Raises ConfigError if the file is missing or has no results of `dragoman eval` of this kind."""
-    try:
-        results = _ADAPTER.validate_json(read_text(path))
-    except ValidationError as error:
-        raise ConfigError(f"{path} is not a results file of dragoman eval: {first_fault(error)}") from error
-    if results.kind != kind or results.schema_version != SCHEMA:
-        raise ConfigError(
-            f"{path} has {results.kind} results of schema {results.schema_version}, not {kind} of {SCHEMA}"
-        )
-    return results
+QUALITY, FIDELITY = (ResultsFile(kind, EvalResults, schema=2) for kind in ("quality", "fidelity"))

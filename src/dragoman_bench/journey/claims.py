@@ -14,7 +14,7 @@ from math import inf
 from statistics import median
 from typing import Literal
 
-from dragoman_bench.bench.results import Measurement, Results, Spread
+from dragoman_bench.bench.results import Repeat, Results, Spread
 from dragoman_bench.bench.summary import UNKNOWN_SPREAD, compare, spread_of
 from dragoman_bench.bench.tables import number, ranged
 from dragoman_bench.journey.steps import BUSY, FEW
@@ -37,7 +37,7 @@ class Metric:
     """A metric of a measurement, which may be None. `scale` and `unit` are for display."""
 
     name: str
-    read: Callable[[Measurement], float | None]
+    read: Callable[[Repeat], float | None]
     unit: str
     scale: float = 1.0
 
@@ -72,7 +72,7 @@ class Measured:
         repeated = {one: spread.median for one, spread in found.items() if spread and spread.repeats >= FEWEST_REPEATS}
         return max(repeated, key=lambda one: repeated[one], default=at)
 
-    def repeats(self, at: At) -> tuple[Measurement, ...]:
+    def repeats(self, at: At) -> tuple[Repeat, ...]:
         """Return the repeats; empty if it was not measured."""
         results = self.results.get(at.leg)
         if results is None:
@@ -206,14 +206,14 @@ def judge_all(measured: Measured) -> tuple[JudgedClaim, ...]:
     return tuple(claim.judge(measured) for claim in CLAIMS)
 
 
-def s_per_token(measurement: Measurement) -> float | None:
+def s_per_token(measurement: Repeat) -> float | None:
     """Return the seconds of latency for each output token, over all completed requests."""
     done = [record for record in measurement.records if record.completed and record.output_tokens]
     tokens = sum(record.output_tokens or 0 for record in done)
     return sum(record.e2e_s for record in done) / tokens if tokens else None
 
 
-def quarter_p50_s(measurement: Measurement, *, longest: bool = False) -> float | None:
+def quarter_p50_s(measurement: Repeat, *, longest: bool = False) -> float | None:
     """Return the median latency of the quarter of requests with the shortest texts, or with the longest."""
     done = sorted((r for r in measurement.records if r.completed), key=lambda record: record.source_tokens)
     if len(done) < QUARTER_FEWEST:
@@ -222,16 +222,16 @@ def quarter_p50_s(measurement: Measurement, *, longest: bool = False) -> float |
     return median(record.e2e_s for record in quarter)
 
 
-def short_to_long(measurement: Measurement) -> float | None:
+def short_to_long(measurement: Repeat) -> float | None:
     """Return the ratio of the shortest quarter's latency to the longest quarter's. Near 1, all wait for the longest."""
     short, long = quarter_p50_s(measurement), quarter_p50_s(measurement, longest=True)
     return short / long if short is not None and long else None
 
 
-def percentile(name: str, which: str) -> Callable[[Measurement], float | None]:
+def percentile(name: str, which: str) -> Callable[[Repeat], float | None]:
     """Return a function that reads a percentile (`p50_s` and so on) of a summary's `e2e`, `ttft`, `itl` or `tpot`."""
 
-    def read(measurement: Measurement) -> float | None:
+    def read(measurement: Repeat) -> float | None:
         found = getattr(measurement.summary, name)
         return getattr(found, which) if found else None
 

@@ -21,17 +21,9 @@ from typing import Any
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
+from dragoman_bench.bench.measurement import describe_machine
 from dragoman_bench.bench.progress import Observer, ProgressLines
-from dragoman_bench.bench.results import (
-    Load,
-    Measurement,
-    Results,
-    describe_machine,
-    notes_of,
-    read_results,
-    without_path,
-    write_results,
-)
+from dragoman_bench.bench.results import Load, Repeat, Results, notes_of, read_results, without_path, write_results
 from dragoman_bench.bench.servers import Interrupted, RunningServer, ServerCommand, ServerFault, serving
 from dragoman_bench.bench.summary import point_of
 from dragoman_bench.bench.workload import (
@@ -105,7 +97,7 @@ class LoadMeter:
 
         Raises ConfigError if a server does not support the load, and what a server's `check` raises.
         """
-        measured: dict[tuple[Mode, str], dict[int, list[Measurement]]] = {}
+        measured: dict[tuple[Mode, str], dict[int, list[Repeat]]] = {}
         async with AsyncExitStack() as stack:
             benches: dict[Mode, list[PreparedBenchmark]] = {}
             for mode in leg.modes:
@@ -125,9 +117,9 @@ class LoadMeter:
 
     async def _measure_round(
         self, benches: Sequence[PreparedBenchmark], servers: Sequence[MeasuredServer], clients: int, repeat: int
-    ) -> dict[str, Measurement]:
+    ) -> dict[str, Repeat]:
         """One measurement of each server, every second round in reverse; empty where it was interrupted."""
-        found: dict[str, Measurement] = {}
+        found: dict[str, Repeat] = {}
         turns = list(zip(servers, benches, strict=True))
         for server, bench in turns[:: -1 if repeat % 2 else 1]:
             server.announce()
@@ -153,7 +145,7 @@ class LoadMeter:
             seed=self.seed,
         )
 
-    async def _measure_once(self, bench: PreparedBenchmark, clients: int, repeat: int) -> Measurement | None:
+    async def _measure_once(self, bench: PreparedBenchmark, clients: int, repeat: int) -> Repeat | None:
         load, processes = Load("closed", clients=clients), 1
         if bench.plan.target.stream:
             most = describe_machine().cores // _CORES_PER_CLIENT_PROCESS
@@ -167,7 +159,7 @@ class LoadMeter:
         return await replace(bench, plan=plan).measure(number, repeat, self.observer, self.interrupted)
 
     def gather(
-        self, bench: PreparedBenchmark, measured: Mapping[int, Sequence[Measurement]], notes: Mapping[str, Any]
+        self, bench: PreparedBenchmark, measured: Mapping[int, Sequence[Repeat]], notes: Mapping[str, Any]
     ) -> Results:
         """Return the results of all measurements, by clients."""
         points = tuple(point_of(Load("closed", clients=n), measured[n]) for n in sorted(measured))

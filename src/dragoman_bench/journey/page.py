@@ -5,7 +5,6 @@ The page begins with a chart and the verdicts; settings and conditions are at th
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -13,7 +12,8 @@ from pathlib import Path
 from statistics import median
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Load, Results, write_results, write_text
+from dragoman_bench.bench.measurement import Measurement
+from dragoman_bench.bench.results import Load, Results, write_results
 from dragoman_bench.bench.tables import (
     NONE,
     Cell,
@@ -142,16 +142,12 @@ def _conditions(results: dict[str, Results]) -> Iterator[str]:
 
 def write_files(report: JourneyReport, folder: Path, page: Path | None = None) -> tuple[Path, Path]:
     """Write `report.html` (or `page`) and `journey.json`, which has the verdicts as data. Raises ConfigError."""
-    document = {
-        "summary": report.summary,
-        "conditions": report.conditions,
-        "rule": GENERAL_RULE,
-        "findings": [finding.document for finding in report.findings],
-        "missing": report.missing,
-    }
+    found = Measurement("journey", {"described": report.conditions})
+    found.data = {"summary": report.summary, "rule": GENERAL_RULE, "missing": list(report.missing)}
+    found.data["findings"] = [finding.document for finding in report.findings]
     page, data = page or folder / "report.html", folder / "journey.json"
     write_page(page, TITLE, report.summary, _sections(report), FOOTER)
-    write_text(data, json.dumps(document, ensure_ascii=False, indent=1) + "\n", "out")
+    found.write(data)
     return page, data
 
 
@@ -268,6 +264,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> str:
     if not ratios:
         raise ConfigError("interrupted before both servers were measured once: there is nothing to compare")
     columns = ("answers", "clients", Column("metric", "left"), *comparison.names, Column("ratio, pair by pair", "left"))
-    document = {"names": comparison.names, "partial": comparison.partial, "ratios": [asdict(ratio) for ratio in ratios]}
-    write_text(folder / "versus.json", json.dumps(document, indent=1) + "\n", "out")
+    found = Measurement("versus", {"names": comparison.names}, {"ratios": [asdict(ratio) for ratio in ratios]})
+    found.partial = comparison.partial
+    found.write(folder / "versus.json")
     return markdown(table("", columns, rows)) + "\n"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Load, Measurement, Point, Results, read_results
+from dragoman_bench.bench.results import Load, Point, Repeat, Results, read_results
 
 Named = Mapping[str, Results]
 """Results by label, in the order in which they are shown; the first is what the others are compared with."""
@@ -49,7 +49,7 @@ def any_has(named: Named, metric: str) -> bool:
     return any(metric in point.spreads for results in named.values() for point in results.points)
 
 
-def typical(point: Point) -> Measurement:
+def typical(point: Point) -> Repeat:
     """Return the repeat whose throughput is nearest to the median."""
     middle = point.spreads["rps"].median
     return min(point.repeats, key=lambda repeat: abs(repeat.summary.rps - middle))

@@ -15,7 +15,8 @@ from typing import Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dragoman_bench.bench.results import Load, write_text
+from dragoman_bench.bench.measurement import write_text
+from dragoman_bench.bench.results import Load
 from dragoman_bench.bench.tables import Table, points_table
 from dragoman_bench.report.charts import report_charts
 from dragoman_bench.report.named import Named, shared_load

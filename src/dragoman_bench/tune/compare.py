@@ -8,7 +8,8 @@ from math import inf
 from statistics import median
 from typing import Literal
 
-from dragoman_bench.bench.results import Machine, Spread
+from dragoman_bench.bench.measurement import Machine
+from dragoman_bench.bench.results import Spread
 from dragoman_bench.bench.summary import UNKNOWN_SPREAD, Slo, compare, spread_of
 from dragoman_bench.bench.tables import number, seconds
 from dragoman_bench.tune.demand import Demand

@@ -21,7 +21,7 @@ from statistics import median
 import numpy as np
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import whole
+from dragoman_bench.bench.measurement import whole
 from dragoman_bench.bench.summary import nearest_rank, percentiles
 from dragoman_bench.bench.workload import (
     GeneratedWorkload,

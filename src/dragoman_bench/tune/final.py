@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Machine
+from dragoman_bench.bench.measurement import Machine
 from dragoman_bench.tune.compare import Context, Objective, meets
 from dragoman_bench.tune.outcome import (
     FINALIST,

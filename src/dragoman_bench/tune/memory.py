@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import ceil
 from typing import Literal
 
-from dragoman_bench.bench.results import number, whole
+from dragoman_bench.bench.measurement import number, whole
 from dragoman_bench.tune.compare import Attempt, Best, Context
 from dragoman_bench.tune.demand import ROUNDS, Demand
 from dragoman_bench.tune.outcome import LoadLevel, Memory, Search, Trial

@@ -5,16 +5,12 @@ All classes are frozen and have plain types, so that `read_tuning` returns exact
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
-from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Machine, Verdict, first_fault, members, read_text, write_text
+from dragoman_bench.bench.measurement import Machine, ResultsFile
+from dragoman_bench.bench.results import Verdict
 
 SCHEMA = 2
 FINALIST = "finalist"
@@ -406,24 +402,5 @@ class Tuning:
         return choices_of(self.ladder.setup.knobs, "as the ladder was measured with; the search did not get further")
 
 
-_ADAPTER = TypeAdapter(Tuning)
-
-
-def write_tuning(tuning: Tuning, path: Path) -> None:
-    """Write `tune.json`. Raises ConfigError if the file cannot be written."""
-    document = {"schema": SCHEMA, **_ADAPTER.dump_python(tuning, mode="json")}
-    write_text(path, json.dumps(document, ensure_ascii=False, indent=1) + "\n", "out")
-
-
-def read_tuning(path: Path) -> Tuning:
-    """Read `tune.json`. Raises ConfigError for a file that is missing or is not a tune's outcome."""
-    text = read_text(path)
-    try:
-        document = members(json.loads(text))
-        if document.get("schema") != SCHEMA:
-            raise ValueError(f"schema {document.get('schema')}, this version reads {SCHEMA}")
-        return _ADAPTER.validate_python(document)
-    except ValidationError as error:
-        raise ConfigError(f"{path} is not a tune's outcome: {first_fault(error)}") from error
-    except ValueError as error:
-        raise ConfigError(f"{path} is not a tune's outcome: {error}") from error
+_FILE = ResultsFile("tune", Tuning, SCHEMA)
+read_tuning, write_tuning = _FILE.read, _FILE.write

@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import write_text
+from dragoman_bench.bench.measurement import write_text
 from dragoman_bench.bench.servers import Flags
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.tables import (

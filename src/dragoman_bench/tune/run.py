@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-from dragoman_bench.bench.results import Machine, installed_packages, whole
+from dragoman_bench.bench.measurement import Machine, installed_packages, whole
 from dragoman_bench.bench.summary import Slo
 from dragoman_bench.bench.tables import about
 from dragoman_bench.journey.steps import Pace

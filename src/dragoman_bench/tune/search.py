@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from statistics import median
 
-from dragoman_bench.bench.results import Machine
+from dragoman_bench.bench.measurement import Machine
 from dragoman_bench.bench.summary import Slo
 from dragoman_bench.tune.compare import MOST_REPEATS, Attempt, Best, Context, Objective
 from dragoman_bench.tune.demand import Demand

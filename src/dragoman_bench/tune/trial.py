@@ -26,19 +26,9 @@ from dragoman.gpu import find_gpus
 from dragoman.wire import Stats
 from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
+from dragoman_bench.bench.measurement import describe_machine, installed_packages, members
 from dragoman_bench.bench.progress import ProgressLines
-from dragoman_bench.bench.results import (
-    Load,
-    Measurement,
-    Summary,
-    describe_machine,
-    installed_packages,
-    members,
-    notes_of,
-    read_results,
-    without_path,
-    write_results,
-)
+from dragoman_bench.bench.results import Load, Repeat, Summary, notes_of, read_results, without_path, write_results
 from dragoman_bench.bench.results import Results as ResultsFile
 from dragoman_bench.bench.server_stats import DragomanStats
 from dragoman_bench.bench.servers import (
@@ -221,7 +211,7 @@ class Servers:
             connections=level.cap,
         )
 
-    def _store(self, wanted: Measure, server: TrialServer, plan: Plan, measurement: Measurement) -> None:
+    def _store(self, wanted: Measure, server: TrialServer, plan: Plan, measurement: Repeat) -> None:
         """A results file, without the model's folder on this machine."""
         facts, label = _FACTS.dump_python(server.facts, mode="json"), f"{wanted.trial}, {wanted.level.label}"
         notes = {"trial": wanted.trial, "fingerprint": self._fingerprint(wanted), "facts": facts}
@@ -349,7 +339,7 @@ def _with_facts(trial: Trial, facts: ServerFacts) -> Trial:
     return replace(trial, **{one.name: getattr(facts, one.name) for one in fields(facts)})
 
 
-def level_result(measurement: Measurement, level: LoadLevel, file: str = "") -> LevelResult:
+def level_result(measurement: Repeat, level: LoadLevel, file: str = "") -> LevelResult:
     """Return the numbers of a measurement at a level."""
     summary = measurement.summary
     same = {one.name for one in fields(Summary)} & {one.name for one in fields(LevelResult)}
