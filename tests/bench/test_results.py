@@ -144,7 +144,7 @@ def test_a_script_s_measurement_gives_back_what_was_written_with_a_row_on_a_line
     found.partial = True
     found.write(tmp_path / "new" / "rows.json")
 
-    assert Measurement.read(tmp_path / "new" / "rows.json") == found
+    assert Measurement.read(tmp_path / "new" / "rows.json").document == json.loads(json.dumps(found.document))
     assert {"started_at", "git_commit", "machine", "packages", "turns"} == set(found.conditions)
     assert '  {"a": [1, 2]},\n  {"a": []}\n' in (tmp_path / "new" / "rows.json").read_text()
     with pytest.raises(ConfigError, match="it has results of rows, not of bench"):

@@ -58,6 +58,9 @@ SENT = {
     "31 MB without a length": "413 body_too_large",
     "a txt of 11 MB": "413 body_too_large",
     "a name with a path": "done",
+    "an empty file": "400 invalid_file",
+    "a format that is not read": "400 unsupported_file",
+    "a name without an extension": "400 unsupported_file",
     "a name of 5,000 characters": "400 invalid_request",
     "an entity that is fetched": "invalid_file",
     "a DTD that is fetched": "invalid_file",
@@ -69,7 +72,7 @@ SENT = {
 }
 """Attacks that only a server shows the effect of, and how each ends: uploads, addresses that it would fetch, a worker's end."""
 READ_ATTACKS = [one for one in attacks("") if one.what not in SENT]
-REFUSED = {"package": 32, "XML": 9, "sheets, OpenDocument, books": 5, "text": 7, "PDF": 8}
+REFUSED = {"package": 30, "XML": 8, "sheets, OpenDocument, books": 5, "text": 6, "PDF": 7}
 """How many attacks of each group are refused; the others are files, and are read."""
 
 

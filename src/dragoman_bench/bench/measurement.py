@@ -208,8 +208,8 @@ class Measurement:
     def write(self, path: Path | None) -> None:
         """Write the file, if there is to be one. Raises ConfigError."""
         if path is not None:
-            members = (f' "{name}": {_rows_of(value)}' for name, value in self.document.items())
-            write_text(path, "{\n" + ",\n".join(members) + "\n}\n")
+            lines = (f' "{name}": {_rows_of(value)}' for name, value in self.document.items())
+            write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
     def run(self, measuring: Coroutine[Any, Any, None]) -> None:
         """Run what measures until it ends, or Ctrl-C ends it: what it has measured is kept."""
