@@ -117,7 +117,7 @@ async def _direction(
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
         texts = tuple(row.texts[source][0] for row in batch)
-        translations = await service.translate(TranslationRequest(texts, target, source))
+        translations = await service.calls.translate(TranslationRequest(texts, target, source))
         found += [
             Judged(
                 row.id,

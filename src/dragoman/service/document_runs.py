@@ -115,8 +115,9 @@ class DocumentOptions:
                 formality=values["formality"],
                 instructions=instructions,
             )
-            own = {name: values[name] for name in _STORED if name in values}
-            return cls(**{**own, "columns": tuple(values["columns"])}, options=options)
+            own: dict[str, Any] = {name: values[name] for name in _STORED if name in values}
+            own["columns"] = tuple(values["columns"])
+            return cls(**own, options=options)
         except (ValueError, TypeError, KeyError):
             raise DocumentLost("the document's options are damaged: delete it, and send it again") from None
 

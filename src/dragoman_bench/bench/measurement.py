@@ -160,10 +160,13 @@ class ResultsFile(Generic[T]):
 def _rows_of(value: Any) -> str:
     """JSON with a row of a list, or a member of an object, on a line."""
     if isinstance(value, list) and value:
-        rows = [json.dumps(row, ensure_ascii=False) for row in elements(value)]
+        rows = [json.dumps(row, ensure_ascii=False) for row in elements(cast(object, value))]
         return "[\n  " + ",\n  ".join(rows) + "\n ]"
     if isinstance(value, dict) and value:
-        rows = [f"{json.dumps(name)}: {json.dumps(row, ensure_ascii=False)}" for name, row in members(value).items()]
+        rows = [
+            f"{json.dumps(name)}: {json.dumps(row, ensure_ascii=False)}"
+            for name, row in members(cast(object, value)).items()
+        ]
         return "{\n  " + ",\n  ".join(rows) + "\n }"
     return json.dumps(value, ensure_ascii=False)
 
