@@ -590,7 +590,7 @@ def _forms() -> bytes:
 _PDFS: dict[str, Callable[[], bytes]] = {
     "5,000 pages that are one": lambda: _pages(b"4 0 R " * 5_000, 5_000, _SHOWN),
     "a billion pages by its own count": lambda: _pages(b"4 0 R", 1_000_000_000, _SHOWN),
-    "a page that decompresses to 500 MB": lambda: _pages(b"4 0 R", 1, _SHOWN + b" " * 500 * MB),
+    "a page that decompresses to 100 MB": lambda: _pages(b"4 0 R", 1, _SHOWN + b" " * 100 * MB),
     "a page of 500,000 glyphs": lambda: _pages(b"4 0 R", 1, b"BT /F 1 Tf 50 700 Td (word word) Tj ET\n" * 55_000),
     "forms in forms, ten times each, ten deep": _forms,
     "a tree of pages that holds itself": lambda: _pages(b"2 0 R 4 0 R", 2, _SHOWN),
