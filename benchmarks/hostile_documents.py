@@ -9,7 +9,7 @@ was read. Addresses in the files are those of a listener here, which counts conn
 traceback or a path of the server, a connection to the listener, or a server that has exited.
 
 **Mutants** (`mutated_files.py`): `--mutants` changed files, the same ones at each run, are read, and written with translations that
-have all, some or none of their marks, by `dragoman.documents.worker` as its process does it. Here a process does many files
+have all, some or none of their marks, by `wholetext.files.worker` as its process does it. Here a process does many files
 one after the other: one process a file, as the server has it, takes longer than the file (the report says how much). A mutant fails
 by an exception that is no error of files, an end of the process, more than a second for a file under 1 MB, or a result that is not
 read again.
@@ -43,22 +43,22 @@ from typing import Any
 import aiohttp
 import psutil
 from attack_files import Attack, attacks
+from documents import watching
 from mutated_files import Mutant, has_right_sums, mutant
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from documents import watching
-from dragoman.documents import formats, worker
-from dragoman.documents.content import ReadOptions
-from dragoman.documents.worker import SOURCE, Workers, WorkerTask
-from dragoman.documents.xmlpart import NOT_XML
-from dragoman.errors import DragomanError
 from dragoman.settings import DocumentSettings
-from dragoman.text.marks import MARK
-from dragoman.text.spans import pseudolocalized
 from dragoman_bench.bench.progress import error_console, interrupts, run_async
 from dragoman_bench.bench.results import describe_machine, git_commit
 from dragoman_bench.bench.servers import RunningServer, dragoman_serve, serving
 from dragoman_bench.bench.tables import escaped, markdown, table
+from wholetext.errors import WholetextError
+from wholetext.files import formats, worker
+from wholetext.files.content import ReadOptions
+from wholetext.files.worker import SOURCE, Workers, WorkerTask
+from wholetext.files.xmlpart import NOT_XML
+from wholetext.markup.marks import MARK
+from wholetext.markup.spans import pseudolocalized
 
 TARGET = "ja"
 SMALL_BYTES, SMALL_S = 1_000_000, 1.0
@@ -341,7 +341,7 @@ def _read_again(task: WorkerTask, reading: Reading, options: ReadOptions, loss: 
         texts = [_plain(unit.block.text) for unit in again.units]
         if sources is not None and options.extension not in _FILLED and texts != [*map(_plain, sources)]:
             reading.fault = f"result ({loss}): other texts"
-    except DragomanError as error:
+    except WholetextError as error:
         reading.fault = f"result ({loss}): {error.message}"
     except Exception as error:  # noqa: BLE001 - any is a finding
         reading.fault = f"result ({loss}): {type(error).__name__}"
@@ -441,7 +441,7 @@ async def own_process_s(count: int) -> list[float]:
                 "read", folder, ReadOptions(extension, TARGET, "en", "docx" if extension == "pdf" else extension)
             )
             began = perf_counter()
-            with suppress(DragomanError):
+            with suppress(WholetextError):
                 await workers.run(task)
             took.append(perf_counter() - began)
             task.delete_files()

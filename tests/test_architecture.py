@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 SOURCE = Path(__file__).parent.parent / "src"
+PACKAGES = {"dragoman", "dragoman_bench", "wholetext"}
 SHARED = {
     "settings",
     "errors",
@@ -33,17 +34,18 @@ SHARED = {
 }
 """Modules of the server below all its packages."""
 MAY_IMPORT = {
-    "cli": {"deploy", "api", "service", "pipelines", "engine", "prompts", "text", "storage", "documents"},
+    "cli": {"deploy", "api", "service", "pipelines", "engine", "prompts", "text", "storage"},
     "deploy": {"api", "service"},
-    "api": {"service", "storage", "documents"},
-    "service": {"pipelines", "engine", "text", "prompts", "storage", "documents"},
-    "documents": {"text"},
+    "api": {"service", "storage"},
+    "service": {"pipelines", "engine", "text", "prompts", "storage"},
     "pipelines": {"engine"},
     "engine": set[str](),
     "prompts": set[str](),
     "text": set[str](),
     "storage": set[str](),
 }
+FILES_ORDER = ["files", "markup", "languages", "errors"]
+"""Packages and modules of `wholetext`, which is below all others; each imports those after it."""
 BENCH_MAY_IMPORT = {"wire", "gpu", "guard", "errors", "languages", "secretfile", "__version__"}
 """What the load tests know of the server, besides its HTTP API."""
 BENCH_ORDER = ["cli", "tune", "journey", "report", "eval", "bench"]
@@ -89,7 +91,7 @@ def imports(file: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{file}: relative import"
-            if node.module in {"dragoman", "dragoman_bench"}:
+            if node.module in PACKAGES:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
             else:
                 yield node.module
@@ -101,17 +103,21 @@ def may_import(file: Path, name: str) -> bool:
     there = rest.partition(".")[0]
     if (top, there) == (root, here):
         return True
-    if root == "dragoman_bench":
-        if top == "dragoman":
+    match root, top:
+        case "wholetext", "wholetext":
+            return here in FILES_ORDER and there in FILES_ORDER[FILES_ORDER.index(here) :]
+        case "dragoman_bench", "dragoman":
             return there in BENCH_MAY_IMPORT
-        if top == "dragoman_bench":
+        case "dragoman_bench", "dragoman_bench":
             return here in BENCH_ORDER and there in BENCH_ORDER[BENCH_ORDER.index(here) :]
-        return True
-    if top == "dragoman_bench":
-        return False
-    if top == "dragoman":
-        return there in SHARED or there in MAY_IMPORT.get(here, set())
-    return here in IMPORTED_ONLY_IN.get(top, {here})
+        case "dragoman", "dragoman":
+            return there in SHARED or there in MAY_IMPORT.get(here, set())
+        case (("wholetext" | "dragoman"), ("dragoman" | "dragoman_bench")):
+            return False
+        case "dragoman", _:
+            return here in IMPORTED_ONLY_IN.get(top, {here})
+        case _:
+            return True
 
 
 @pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(SOURCE)))
@@ -139,7 +145,7 @@ def declared(root: str) -> set[str]:
 @pytest.mark.parametrize("root", sorted(OPTIONAL))
 def test_third_party_imports_are_declared_dependencies(root: str) -> None:
     names = {name.partition(".")[0] for file in modules() if package(file)[0] == root for name in imports(file)}
-    names -= {*sys.stdlib_module_names, *OPTIONAL}
+    names -= {*sys.stdlib_module_names, *PACKAGES}
     installed = packages_distributions()
     undeclared = {
         name

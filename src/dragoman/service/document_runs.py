@@ -20,8 +20,6 @@ from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from dragoman.documents.content import MOST_LEFT, ReadOptions
-from dragoman.documents.worker import SOURCE, Workers, WorkerTask
 from dragoman.errors import (
     DocumentLost,
     DragomanError,
@@ -33,6 +31,7 @@ from dragoman.errors import (
     Unavailable,
     UnknownDocument,
     UnsupportedLanguage,
+    file_errors,
 )
 from dragoman.service.document_places import DocumentPlaces
 from dragoman.service.document_terms import TERMS, DocumentTerms, read_terms
@@ -42,9 +41,12 @@ from dragoman.storage.document_files import disk_error, full_disk_reported, make
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.segments import Result, SourceUnit, StoredSegment, Units
 from dragoman.telemetry.requests import OK, DocumentRecord
-from dragoman.text import checks, marks
+from dragoman.text import checks
 from dragoman.threads import RUNS
 from dragoman.types import Account, ApiName, Formality, TextDone, Translation, TranslationRequest
+from wholetext.files.content import MOST_LEFT, ReadOptions
+from wholetext.files.worker import SOURCE, Workers, WorkerTask
+from wholetext.markup import marks
 
 if TYPE_CHECKING:
     from dragoman.service.service import TranslationService
@@ -215,7 +217,8 @@ class DocumentRuns:
         """Have a worker do a task. Raises what `Workers.run` raises."""
         began_s = monotonic()
         try:
-            await self._workers.run(task)
+            with file_errors():
+                await self._workers.run(task)
         finally:
             self._service.metrics.document_worked_on(task.op, monotonic() - began_s)
 

@@ -22,8 +22,6 @@ from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, BinaryIO
 
-from dragoman.documents import formats
-from dragoman.documents.worker import SOURCE, Workers
 from dragoman.errors import (
     BodyTooLarge,
     DocumentLost,
@@ -34,7 +32,9 @@ from dragoman.errors import (
     StorageUnavailable,
     UnknownDocument,
     UnsupportedFile,
+    file_errors,
 )
+from dragoman.guard import MARK_PREFIX
 from dragoman.service.alternatives import canonical_form
 from dragoman.service.document_places import DocumentPlaces
 from dragoman.service.document_runs import EQUAL_LANGUAGES, PAGE, DocumentOptions, DocumentRuns, report_of
@@ -45,9 +45,11 @@ from dragoman.storage.database import Database, utc_now
 from dragoman.storage.document_files import RESULT, full_disk_reported, make_private
 from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, DocumentStore, StoredDocument
 from dragoman.storage.segments import Page, StoredSegment
-from dragoman.text import marks
 from dragoman.threads import RUNS, SEGMENTS, UPLOADS
 from dragoman.types import Account, ApiName, Translation, TranslationRequest
+from wholetext.files import formats
+from wholetext.files.worker import SOURCE, Workers
+from wholetext.markup import marks
 
 if TYPE_CHECKING:
     from dragoman.service.service import TranslationService
@@ -104,7 +106,8 @@ class Documents:
         self._store = DocumentStore(database)
         self._settings = settings
         self.owner = f"{service.replica or 'server'}-{token_hex(8)}"
-        self._workers = Workers(settings.worker_memory_bytes, settings.worker_timeout_s, min(os.cpu_count() or 1, 4))
+        at_once = min(os.cpu_count() or 1, 4)
+        self._workers = Workers(settings.worker_memory_bytes, settings.worker_timeout_s, at_once, (MARK_PREFIX,))
         self.places = DocumentPlaces(self._store, database, settings, self.owner)
         self._runs = DocumentRuns(service, self._store, self.places, self._workers, settings, self.owner)
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -238,7 +241,8 @@ class Documents:
         `UnknownMemory`; `Forbidden`, `QuotaExceeded`, `RateLimited`; `QueueFull`, `DiskFull`, `Starting` or `Draining`.
         """
         name, extension = clean_name(name), formats.extension_of(clean_name(name))
-        file_format = formats.format_of(extension)
+        with file_errors():
+            file_format = formats.format_of(extension)
         size = await UPLOADS.run(lambda: upload.stat().st_size)
         self._check_file(file_format, size)
         options = self._checked(options, file_format)
@@ -417,7 +421,8 @@ class Documents:
                     file = await files.open(document.id, name) or (await self._runs.write(document, name))[0]
         try:
             await self._delivered(document)
-            output = formats.format_of(options.output)
+            with file_errors():
+                output = formats.format_of(options.output)
             same = formats.BY_EXTENSION.get(formats.extension_of(document.name)) is output
             shown = document.name if same else f"{Path(document.name).stem}.{output.name}"
             return ResultFile(file, shown, output.media_type)

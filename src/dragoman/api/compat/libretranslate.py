@@ -32,12 +32,12 @@ from dragoman.api.compat.exchange import (
 )
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
 from dragoman.api.input import Service, base_url
-from dragoman.documents.formats import BY_EXTENSION
-from dragoman.errors import DragomanError, Forbidden, UnknownDocument
 from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.service.documents import DocumentOptions
 from dragoman.service.memories import SUGGESTIONS
 from dragoman.types import Detection, Event, Planned, TextFormat, Translation
+from wholetext.errors import DragomanError, Forbidden, UnknownDocument
+from wholetext.files.formats import BY_EXTENSION
 
 router = APIRouter(tags=["LibreTranslate"], default_response_class=Response)
 
