@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -59,7 +60,7 @@ IMPORTED_ONLY_IN = {
     "sqlalchemy": {"storage"},
     "alembic": {"storage"},
 }
-OPTIONAL = {"dragoman": ["cpu", "cuda", "mcp", "ray", "tracing"], "dragoman_bench": ["bench"]}
+OPTIONAL = {"dragoman": ["cpu", "cuda", "mcp", "ray", "tracing"], "dragoman_bench": ["bench"], "wholetext": ["pdf"]}
 """Extras whose packages each import package may import, besides the core dependencies."""
 BROUGHT_ALONG = {
     "starlette": "fastapi",
@@ -133,9 +134,14 @@ def test_every_module_has_a_docstring(file: Path) -> None:
         assert ast.get_docstring(ast.parse(text)), f"{file}: no docstring"
 
 
+def project_of(folder: Path) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
 def declared(root: str) -> set[str]:
-    """Distributions that `pyproject.toml` names for an import package."""
-    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    """Distributions that a `pyproject.toml` names for an import package."""
+    project = project_of(SOURCE / "wholetext" if root == "wholetext" else SOURCE.parent)
     lines = [*project["dependencies"]]
     for extra in OPTIONAL[root]:
         lines += project["optional-dependencies"][extra]
@@ -153,3 +159,12 @@ def test_third_party_imports_are_declared_dependencies(root: str) -> None:
         if not {BROUGHT_ALONG.get(name, ""), *(canonicalize_name(d) for d in installed.get(name, []))} & declared(root)
     }
     assert not undeclared
+
+
+def test_the_server_declares_what_wholetext_needs() -> None:
+    """The wheel of the server carries it, and its own metadata are not installed then."""
+    own, whole = project_of(SOURCE / "wholetext"), project_of(SOURCE.parent)
+    assert {*own["dependencies"]} <= {*whole["dependencies"]}
+    assert own["optional-dependencies"]["pdf"] == whole["optional-dependencies"]["pdf"]
+    assert own["requires-python"] == whole["requires-python"]
+    assert (SOURCE / "wholetext" / "LICENSE").read_bytes() == (SOURCE.parent / "LICENSE").read_bytes()

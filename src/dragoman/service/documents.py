@@ -324,7 +324,7 @@ class Documents:
         target = planner.served_tag(options.target, "target")
         source = planner.served_tag(options.source, "source") if options.source else None
         outputs = file_format.outputs or (file_format.name,)
-        output = formats.BY_EXTENSION.get(options.output.lower().lstrip(".") or outputs[0])
+        output = formats.find(options.output.lower().lstrip(".") or outputs[0])
         if output is None or output.name not in outputs:
             raise UnsupportedFile(
                 f"output_format not supported. A .{file_format.name} file is written as {' or '.join(outputs)}",
@@ -423,7 +423,7 @@ class Documents:
             await self._delivered(document)
             with file_errors():
                 output = formats.format_of(options.output)
-            same = formats.BY_EXTENSION.get(formats.extension_of(document.name)) is output
+            same = formats.find(formats.extension_of(document.name)) is output
             shown = document.name if same else f"{Path(document.name).stem}.{output.name}"
             return ResultFile(file, shown, output.media_type)
         except BaseException:

@@ -495,7 +495,7 @@ def _block(file: ResultFile, url: str) -> tuple[int, ContentBlock]:
     return size, EmbeddedResource(resource=resource)
 
 
-_FORMATS = ", ".join(one.name for one in formats.FORMATS)
+_FORMATS = ", ".join(one.name for one in formats.all_formats())
 _TRANSLATE_DOCUMENT = Tool(
     "translate_document",
     "Translate a document",
