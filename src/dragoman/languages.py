@@ -12,25 +12,10 @@ from typing import TypeVar
 from dragoman.errors import UnsupportedLanguage
 from wholetext import languages as tags
 from wholetext.errors import UnknownLanguage
-from wholetext.languages import MAX_TAG_CHARACTERS, find, of_script, prepare
-
-__all__ = [
-    "MAX_TAG_CHARACTERS",
-    "OTHER",
-    "find",
-    "is_cjk",
-    "is_right_to_left",
-    "match",
-    "name",
-    "native_name",
-    "normalise",
-    "of_script",
-    "prepare",
-    "primary",
-    "script",
-    "tagger",
-    "uses_spaces",
-]
+from wholetext.languages import MAX_TAG_CHARACTERS as MAX_TAG_CHARACTERS
+from wholetext.languages import find as find
+from wholetext.languages import of_script as of_script
+from wholetext.languages import prepare as prepare
 
 T = TypeVar("T")
 
