@@ -11,7 +11,7 @@ PROCESSES ?= 2
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test acceptance clients check structure format journey results sbom
+.PHONY: help setup serve test acceptance wholetext clients check structure format journey results sbom
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ test: check  ## the tests, real engine included, in PROCESSES=2; 12 minutes on 2
 # One process more: these tests wait for other processes half of the time.
 acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
 	$(PYTEST) -n $$(($(PROCESSES) + 1)) -m acceptance
+
+wholetext: setup  ## src/wholetext alone: its wheel, with nothing but its own dependencies, and its tests
+	$(VENV)/bin/python scripts/wholetext.py
 
 clients: setup  ## clients of other APIs, installed unmodified, against a server: docs/clients.md (ARGS="--only deepl")
 	@$(VENV)/bin/python -m tests.clients $(or $(ARGS),--out results/clients.json); \

@@ -33,8 +33,8 @@ from dragoman.prompts.catalog import profiles
 from dragoman.text import checks, commentary, comparisons
 from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector, scripts_of
-from dragoman.text.spans import without_spans
 from dragoman_bench.bench.measurement import Measurement
+from wholetext.markup.spans import without_spans
 
 PACKAGED = ("en", "ja", "ko", "zh")
 SERVED = (*PACKAGED, "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "tr", "vi", "id", "ar")

@@ -164,7 +164,7 @@ class Watch:
         for process in self._server.tree():
             with suppress(psutil.Error):
                 resident = process.memory_info().rss
-                if "dragoman.documents.worker" in process.cmdline():
+                if "wholetext.files.worker" in process.cmdline():
                     self.worker_bytes = max(self.worker_bytes, resident)
                 elif process.pid == self._server.process.pid:
                     self.server_bytes = max(self.server_bytes, resident)

@@ -19,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 TREES = {
     "src/dragoman": "server",
+    "src/wholetext": "files",
     "src/dragoman_bench": "bench",
     "tools": "tools",
     "benchmarks": "benchmarks",

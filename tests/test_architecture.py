@@ -8,12 +8,14 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 SOURCE = Path(__file__).parent.parent / "src"
+PACKAGES = {"dragoman", "dragoman_bench", "wholetext"}
 SHARED = {
     "settings",
     "errors",
@@ -33,17 +35,18 @@ SHARED = {
 }
 """Modules of the server below all its packages."""
 MAY_IMPORT = {
-    "cli": {"deploy", "api", "service", "pipelines", "engine", "prompts", "text", "storage", "documents"},
+    "cli": {"deploy", "api", "service", "pipelines", "engine", "prompts", "text", "storage"},
     "deploy": {"api", "service"},
-    "api": {"service", "storage", "documents"},
-    "service": {"pipelines", "engine", "text", "prompts", "storage", "documents"},
-    "documents": {"text"},
+    "api": {"service", "storage"},
+    "service": {"pipelines", "engine", "text", "prompts", "storage"},
     "pipelines": {"engine"},
     "engine": set[str](),
     "prompts": set[str](),
     "text": set[str](),
     "storage": set[str](),
 }
+FILES_ORDER = ["files", "markup", "languages", "errors"]
+"""Packages and modules of `wholetext`, which is below all others; each imports those after it."""
 BENCH_MAY_IMPORT = {"wire", "gpu", "guard", "errors", "languages", "secretfile", "__version__"}
 """What the load tests know of the server, besides its HTTP API."""
 STORY_MAY_IMPORT = BENCH_MAY_IMPORT | {"engine", "settings", "telemetry", "types"}
@@ -61,7 +64,11 @@ IMPORTED_ONLY_IN = {
     "sqlalchemy": {"storage"},
     "alembic": {"storage"},
 }
-OPTIONAL = {"dragoman": ["cpu", "cuda", "mcp", "ray", "tracing"], "dragoman_bench": ["bench", "cpu", "cuda"]}
+OPTIONAL = {
+    "dragoman": ["cpu", "cuda", "mcp", "ray", "tracing"],
+    "dragoman_bench": ["bench", "cpu", "cuda"],
+    "wholetext": ["pdf"],
+}
 """Extras whose packages each import package may import, besides the core dependencies."""
 BROUGHT_ALONG = {
     "starlette": "fastapi",
@@ -93,7 +100,7 @@ def imports(file: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{file}: relative import"
-            if node.module in {"dragoman", "dragoman_bench"}:
+            if node.module in PACKAGES:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
             else:
                 yield node.module
@@ -105,19 +112,25 @@ def may_import(file: Path, name: str) -> bool:
     there = rest.partition(".")[0]
     if (top, there) == (root, here):
         return True
-    if root == "dragoman_bench":
-        if top == "dragoman":
+    match root, top:
+        case "wholetext", "wholetext":
+            return here in FILES_ORDER and there in FILES_ORDER[FILES_ORDER.index(here) :]
+        case "dragoman_bench", "dragoman":
             if here == "story":
                 return there in STORY_MAY_IMPORT or name == PIPELINES_CONTRACT
             return there in BENCH_MAY_IMPORT
-        if top == "dragoman_bench":
+        case "dragoman_bench", "dragoman_bench":
             return here in BENCH_ORDER and there in BENCH_ORDER[BENCH_ORDER.index(here) :]
-        return top != "vllm" or here == "story"
-    if top == "dragoman_bench":
-        return False
-    if top == "dragoman":
-        return there in SHARED or there in MAY_IMPORT.get(here, set())
-    return here in IMPORTED_ONLY_IN.get(top, {here})
+        case "dragoman_bench", "vllm":
+            return here == "story"
+        case "dragoman", "dragoman":
+            return there in SHARED or there in MAY_IMPORT.get(here, set())
+        case (("wholetext" | "dragoman"), ("dragoman" | "dragoman_bench")):
+            return False
+        case "dragoman", _:
+            return here in IMPORTED_ONLY_IN.get(top, {here})
+        case _:
+            return True
 
 
 @pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(SOURCE)))
@@ -133,9 +146,14 @@ def test_every_module_has_a_docstring(file: Path) -> None:
         assert ast.get_docstring(ast.parse(text)), f"{file}: no docstring"
 
 
+def project_of(folder: Path) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
 def declared(root: str) -> set[str]:
-    """Distributions that `pyproject.toml` names for an import package."""
-    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    """Distributions that a `pyproject.toml` names for an import package."""
+    project = project_of(SOURCE / "wholetext" if root == "wholetext" else SOURCE.parent)
     lines = [*project["dependencies"]]
     for extra in OPTIONAL[root]:
         lines += project["optional-dependencies"][extra]
@@ -145,7 +163,7 @@ def declared(root: str) -> set[str]:
 @pytest.mark.parametrize("root", sorted(OPTIONAL))
 def test_third_party_imports_are_declared_dependencies(root: str) -> None:
     names = {name.partition(".")[0] for file in modules() if package(file)[0] == root for name in imports(file)}
-    names -= {*sys.stdlib_module_names, *OPTIONAL}
+    names -= {*sys.stdlib_module_names, *PACKAGES}
     installed = packages_distributions()
     undeclared = {
         name
@@ -153,3 +171,12 @@ def test_third_party_imports_are_declared_dependencies(root: str) -> None:
         if not {BROUGHT_ALONG.get(name, ""), *(canonicalize_name(d) for d in installed.get(name, []))} & declared(root)
     }
     assert not undeclared
+
+
+def test_the_server_declares_what_wholetext_needs() -> None:
+    """The wheel of the server carries it, and its own metadata are not installed then."""
+    own, whole = project_of(SOURCE / "wholetext"), project_of(SOURCE.parent)
+    assert {*own["dependencies"]} <= {*whole["dependencies"]}
+    assert own["optional-dependencies"]["pdf"] == whole["optional-dependencies"]["pdf"]
+    assert own["requires-python"] == whole["requires-python"]
+    assert (SOURCE / "wholetext" / "LICENSE").read_bytes() == (SOURCE.parent / "LICENSE").read_bytes()

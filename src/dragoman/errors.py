@@ -50,6 +50,11 @@ Each class owns its HTTP status and its stable code; `api/errors.py` is the one 
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from wholetext import errors as of_files
+
 
 class DragomanError(Exception):
     """An error with a message for the caller: what was wrong, where, and what to do."""
@@ -341,3 +346,14 @@ class ConfigError(DragomanError):
     """A setting or a flag is wrong, or a file that it names."""
 
     code = "config_error"
+
+
+@contextmanager
+def file_errors() -> Generator[None]:
+    """Within: what `wholetext` finds wrong with a file is raised as the error that a client gets."""
+    try:
+        yield
+    except of_files.WholetextError as error:
+        kinds = (UnsupportedLanguage, UnsupportedFile, InvalidFile, DiskFull)
+        kind = next(one for one in kinds if one.code == error.code)
+        raise kind(error.message, param=error.param) from error

@@ -34,6 +34,8 @@ _SETTLE_S = 0.5
 """After a kill the guard exits when it has found no process for this time, in which a child that was just started gets its
 mark."""
 _KILL_S = 10.0
+MARK_PREFIX = "GUARDED_BY_"
+"""The beginning of the names of environment variables by which a guard finds the processes to kill."""
 _SENT_TO_ALL = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 """Signals that a service manager sends to all processes. They are blocked in the guard, which must then do its work."""
 _EXITED_OR_FOREIGN = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
@@ -48,7 +50,7 @@ class Guard:
 
     def __init__(self, *, owner: int | None = None, folder: Path | None = None) -> None:
         root = os.getpid()
-        self._mark = f"GUARDED_BY_{secrets.token_hex(8)}"
+        self._mark = f"{MARK_PREFIX}{secrets.token_hex(8)}"
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT_TO_ALL)
         try:
             self._process = subprocess.Popen(

@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from dragoman.errors import InvalidRequest
+from wholetext.markup import PublicFormat as PublicFormat
+from wholetext.markup import TextFormat as TextFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +170,6 @@ FinishReason = Literal["stop", "length", "repetition", "unchanged"]
 """Why a translation ended. `stop`: the model said it was done. `length`, `repetition`: it did not, and the text may be
 incomplete. `unchanged`: there was nothing to translate (no letters, or the target is the source's language)."""
 
-
-PublicFormat = Literal["text", "html", "xml", "markdown"]
-"""What a caller may say a text is."""
-
-TextFormat = Literal[PublicFormat, "marks"]
-"""`marks`: the text of one block of a document, in which `<g1>…</g1>` and `<x1/>` (`dragoman.text.marks`) stand for what comes
-back as it is."""
 
 Priority = Literal["interactive", "bulk"]
 """`interactive`: a person waits for the answer. `bulk`: it may take until interactive calls leave the engine free."""

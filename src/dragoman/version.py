@@ -42,6 +42,11 @@ def version() -> str:
     return metadata.version("dragoman")
 
 
+def writer() -> tuple[str, str]:
+    """Return name and version as a file says which program wrote it."""
+    return "dragoman", version()
+
+
 def build_version() -> str:
     """Return the version for a build of this tree, whose variable may state one."""
     return os.environ.get(BUILD_VARIABLE) or tree_version(ROOT)

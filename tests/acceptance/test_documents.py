@@ -12,9 +12,9 @@ import httpx
 import psutil
 import pytest
 
-from dragoman.text.spans import pseudolocalized
 from tests.acceptance.replicated import ReplicatedServer, stats_when
 from tests.processes import ServerProcess, serving
+from wholetext.markup.spans import pseudolocalized
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 

@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from dragoman.text.spans import pseudolocalized
 from tests.acceptance.test_documents import FLAGS, PARAGRAPHS, documents_when, segments_done, text_of, upload
 from tests.processes import ServerProcess, serving
 from tests.storage.conftest import new_database, postgres_url
+from wholetext.markup.spans import pseudolocalized
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from dragoman.deploy import processes
-from dragoman.documents.archive import Archive
 from tests.acceptance.replicated import BODY, SENTENCE, Load, ReplicatedServer, stats_when
 from tests.agents import MODES, agent
-from tests.documents.office import W, office
 from tests.processes import START_S, create_key, rotate_key
 from tests.waiting import until
+from tests.wholetext.office import W, office
+from wholetext.files.archive import Archive
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 

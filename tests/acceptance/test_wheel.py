@@ -77,10 +77,14 @@ def installed(wheel: Path) -> Path:
     return python.parent
 
 
-def test_the_wheel_holds_both_import_packages_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_all_import_packages_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"dragoman", "dragoman_bench"}
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {
+        "dragoman",
+        "dragoman_bench",
+        "wholetext",
+    }
     assert any(name.endswith("phrasebook/weights/model.safetensors") for name in names)
 
 

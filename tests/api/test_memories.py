@@ -15,14 +15,14 @@ from click.testing import CliRunner, Result
 
 from dragoman.cli.client import KEY_VARIABLE
 from dragoman.cli.memory import command
-from dragoman.documents import tmx
-from dragoman.documents.worker import SOURCE
 from dragoman.errors import ConfigError
 from dragoman.service.uploads import Upload, Uploads
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, MemorySettings, ServerSettings, Settings
 from dragoman.types import Account
 from tests.serving import fake_service, keyed_service, served
 from tests.waiting import HANG_S
+from wholetext.files import tmx
+from wholetext.files.worker import SOURCE
 
 EN_JA = {"source": "en", "target": "ja"}
 HELLO, KONNICHIWA = "Good morning.", "おはよう。"

@@ -17,11 +17,11 @@ from typing import Any
 
 from dragoman.api.compat import chat
 from dragoman.errors import InvalidRequest
-from dragoman.text.spans import pseudolocalized
 from dragoman.types import Translation
 from tests.api.compat.chat_texts import texts
 from tests.api.compat.test_chat_requests import BLOCKS, LINES, READERS, REQUESTS, ask, batch_of
 from tests.serving import fake_service, served, source_of
+from wholetext.markup.spans import pseudolocalized
 
 RESULTS = Path(__file__).parents[2] / "results/chat-prompts.json"
 SYSTEMS = {"none": "", "translator": "You are a translator. Translate to Japanese."}

@@ -25,9 +25,9 @@ from random import Random
 from typing import Literal, get_args
 
 from dragoman import phrasebook
-from dragoman.text.marks import MARK, aligned
 from dragoman.types import EngineSequence
 from tests.serving import TOKENIZER, source_of
+from wholetext.markup.marks import MARK, aligned
 
 Fault = Literal[
     "echo",

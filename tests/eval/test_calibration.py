@@ -17,7 +17,6 @@ from dragoman.errors import ConfigError
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED
-from dragoman.text.spans import pseudolocalized
 from dragoman.types import Completion, Delta, EngineSequence, TokenLogprobs
 from dragoman_bench.bench.measurement import write_text
 from dragoman_bench.bench.progress import NoProgress
@@ -34,6 +33,7 @@ from dragoman_bench.eval.calibration import (
     run_calibration,
 )
 from tests.serving import served, service_over, source_of
+from wholetext.markup.spans import pseudolocalized
 
 WRONG = "Where"  # the texts that begin with it are translated wrongly, and with less probable tokens
 INPUTS = (("confidence_inputs", True),)

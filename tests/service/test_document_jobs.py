@@ -18,7 +18,6 @@ from typing import BinaryIO, Literal
 import psutil
 import pytest
 
-from dragoman.documents import worker
 from dragoman.errors import (
     ConfigError,
     DiskFull,
@@ -50,6 +49,7 @@ from dragoman.types import ANONYMOUS, Account, EngineSequence, Options, Translat
 from tests.processes import title
 from tests.serving import HeldPipeline, service_over, source_of
 from tests.waiting import HANG_S, scaled, until
+from wholetext.files import worker
 
 StoreName = Literal["folder", "database"]
 TEXT = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(40))
@@ -161,7 +161,7 @@ async def test_a_file_comes_back_in_another_language(servers: Servers) -> None:
 
 def workers() -> set[int]:
     """Processes of this one's servers that read and write files."""
-    return {one.pid for one in psutil.Process().children(recursive=True) if "dragoman.documents.worker" in title(one)}
+    return {one.pid for one in psutil.Process().children(recursive=True) if "wholetext.files.worker" in title(one)}
 
 
 async def test_a_process_waits_for_the_first_document_and_none_is_left(servers: Servers) -> None:

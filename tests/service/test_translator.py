@@ -23,7 +23,6 @@ from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.text import checks
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel, Regression
-from dragoman.text.segments import Segment, cut
 from dragoman.types import (
     Completion,
     CompletionReason,
@@ -39,6 +38,7 @@ from dragoman.types import (
 )
 from tests.serving import prompts, request_of, source_of
 from tests.waiting import scaled, until
+from wholetext.markup.segments import Segment, cut
 
 LONG = "The station is near the old bridge. " * 400
 ENGLISH = "Where is the train station, please?"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.text.capitals import as_sentence, in_capitals
-from dragoman.text.marks import MARK
+from wholetext.markup.marks import MARK
 
 
 @pytest.mark.parametrize(

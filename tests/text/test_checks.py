@@ -27,6 +27,7 @@ from dragoman.text.comparisons import (
 )
 from dragoman.text.detect import Detector
 from dragoman.types import WarningCode
+from wholetext.markup.spans import pseudolocalized
 
 GERMAN = "Ich komme heute etwas später nach Hause."
 
@@ -566,3 +567,18 @@ def test_no_text_raises(text: str) -> None:
     for other in ("", "x", text):
         warnings(text, other, "en", "ja")
         warnings(other, text, None, "ja")
+
+
+@pytest.mark.parametrize("target", ["en", "ja", "ko", "zh", "de", "ar"])
+def test_no_check_finds_anything_wrong_with_a_pseudolocalized_text(target: str) -> None:
+    sources = (
+        "Yes.",
+        "Order 5 has 3 items, {name}; write to help@example.com 🎉.",
+        "The train to the coast leaves at a quarter past nine from platform four. " * 3,
+        "<g1>Buy</g1> it <x1/> now!",
+        "駅はどこですか？３番線です。",
+    )
+    for source in sources:
+        answer = pseudolocalized(source)
+        assert answer != source
+        assert not findings(source, answer, CheckContext(None, target, Detector(("en", "ja", "ko", "zh", "de", "ar"))))

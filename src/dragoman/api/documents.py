@@ -14,7 +14,6 @@ from dragoman.api import openapi, schemas
 from dragoman.api.answers import OpenFileResponse, file_headers, while_connected
 from dragoman.api.forms import FileForm, receive_file
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, check_direction, parse_terms
-from dragoman.documents import exports
 from dragoman.errors import InvalidRequest
 from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.service.document_runs import report_of
@@ -23,6 +22,8 @@ from dragoman.storage.documents import DocumentState, StoredDocument
 from dragoman.storage.segments import StoredSegment
 from dragoman.threads import RESULTS, SEGMENTS
 from dragoman.types import Options
+from dragoman.version import writer
+from wholetext.files import exports
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
 
@@ -351,7 +352,7 @@ async def result(
             for one in segments
         )
         source = document.source or document.target
-        return "".join(exports.export(found, format, document.name, source, document.target)).encode()
+        return "".join(exports.export(found, format, document.name, source, document.target, writer())).encode()
 
     name = f"{document.name.rpartition('.')[0]}.{format}"
     return Response(await RESULTS.run(written), headers=file_headers(name, exports.MEDIA_TYPES[format]))

@@ -18,9 +18,9 @@ from dragoman.api.answers import file_headers
 from dragoman.api.collections import CollectionOut, PairOut, errors
 from dragoman.api.forms import receive_body
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
-from dragoman.documents import tmx
-from dragoman.documents.worker import SOURCE
 from dragoman.storage.document_files import full_disk_reported
+from wholetext.files import tmx
+from wholetext.files.worker import SOURCE
 
 if TYPE_CHECKING:
     from dragoman.service.service import TranslationService

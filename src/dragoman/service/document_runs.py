@@ -20,8 +20,6 @@ from secrets import token_hex
 from time import monotonic
 from typing import Any, BinaryIO, cast
 
-from dragoman.documents.content import MOST_LEFT, ReadOptions
-from dragoman.documents.worker import SOURCE, Workers, WorkerTask
 from dragoman.errors import (
     DocumentLost,
     DragomanError,
@@ -33,6 +31,7 @@ from dragoman.errors import (
     Unavailable,
     UnknownDocument,
     UnsupportedLanguage,
+    file_errors,
 )
 from dragoman.service.calls import Calls
 from dragoman.service.document_places import DocumentPlaces
@@ -46,9 +45,12 @@ from dragoman.storage.glossaries import Glossaries
 from dragoman.storage.segments import Result, SourceUnit, StoredSegment, Units
 from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.requests import OK, DocumentRecord
-from dragoman.text import checks, marks
+from dragoman.text import checks
 from dragoman.threads import RUNS
 from dragoman.types import Account, ApiName, Options, TextDone, Translation, TranslationRequest
+from wholetext.files.content import MOST_LEFT, ReadOptions
+from wholetext.files.worker import SOURCE, Workers, WorkerTask
+from wholetext.markup import marks
 
 log = logging.getLogger("dragoman.documents")
 
@@ -237,7 +239,8 @@ class DocumentRuns:
         """Have a worker do a task. Raises what `Workers.run` raises."""
         began_s = monotonic()
         try:
-            await self._workers.run(task)
+            with file_errors():
+                await self._workers.run(task)
         finally:
             self._metrics.document_worked_on(task.op, monotonic() - began_s)
 

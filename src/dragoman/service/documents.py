@@ -21,8 +21,6 @@ from secrets import token_hex
 from time import monotonic
 from typing import BinaryIO
 
-from dragoman.documents import formats
-from dragoman.documents.worker import SOURCE, Workers
 from dragoman.errors import (
     BodyTooLarge,
     DocumentLost,
@@ -33,7 +31,9 @@ from dragoman.errors import (
     StorageUnavailable,
     UnknownDocument,
     UnsupportedFile,
+    file_errors,
 )
+from dragoman.guard import MARK_PREFIX
 from dragoman.service.alternatives import canonical_form
 from dragoman.service.calls import Calls
 from dragoman.service.document_places import DocumentPlaces
@@ -47,9 +47,11 @@ from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, D
 from dragoman.storage.glossaries import Glossaries
 from dragoman.storage.segments import Page, StoredSegment
 from dragoman.telemetry.metrics import Metrics
-from dragoman.text import marks
 from dragoman.threads import RUNS, SEGMENTS, UPLOADS
 from dragoman.types import Account, ApiName, Translation
+from wholetext.files import formats
+from wholetext.files.worker import SOURCE, Workers
+from wholetext.markup import marks
 
 log = logging.getLogger("dragoman.documents")
 
@@ -115,9 +117,8 @@ class Documents:
         self._settings = settings.documents
         self._remembers_edits = settings.memory.edits
         self.owner = f"{replica or 'server'}-{token_hex(8)}"
-        self._workers = Workers(
-            self._settings.worker_memory_bytes, self._settings.worker_timeout_s, min(os.cpu_count() or 1, 4)
-        )
+        at_once, own = min(os.cpu_count() or 1, 4), self._settings
+        self._workers = Workers(own.worker_memory_bytes, own.worker_timeout_s, at_once, (MARK_PREFIX,))
         self.places = DocumentPlaces(self._store, database, self._settings, self.owner)
         self._runs = DocumentRuns(
             calls, glossaries, memories, metrics, self._store, self.places, self._workers, self._settings, self.owner
@@ -253,7 +254,8 @@ class Documents:
         `UnknownMemory`; `Forbidden`, `QuotaExceeded`, `RateLimited`; `QueueFull`, `DiskFull`, `Starting` or `Draining`.
         """
         name, extension = clean_name(name), formats.extension_of(clean_name(name))
-        file_format = formats.format_of(extension)
+        with file_errors():
+            file_format = formats.format_of(extension)
         size = await UPLOADS.run(lambda: upload.stat().st_size)
         self._check_file(file_format, size)
         options = self._checked(options, file_format)
@@ -333,7 +335,7 @@ class Documents:
         target = planner.served_tag(options.target, "target")
         source = planner.served_tag(options.source, "source") if options.source else None
         outputs = file_format.outputs or (file_format.name,)
-        output = formats.BY_EXTENSION.get(options.output.lower().lstrip(".") or outputs[0])
+        output = formats.find(options.output.lower().lstrip(".") or outputs[0])
         if output is None or output.name not in outputs:
             raise UnsupportedFile(
                 f"output_format not supported. A .{file_format.name} file is written as {' or '.join(outputs)}",
@@ -430,8 +432,9 @@ class Documents:
                     file = await files.open(document.id, name) or (await self._runs.write(document, name))[0]
         try:
             await self._delivered(document)
-            output = formats.format_of(options.output)
-            same = formats.BY_EXTENSION.get(formats.extension_of(document.name)) is output
+            with file_errors():
+                output = formats.format_of(options.output)
+            same = formats.find(formats.extension_of(document.name)) is output
             shown = document.name if same else f"{Path(document.name).stem}.{output.name}"
             return ResultFile(file, shown, output.media_type)
         except BaseException:

@@ -24,11 +24,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman import languages
-from dragoman.documents import tmx
-from dragoman.documents.content import ReadOptions
-from dragoman.documents.exports import TMX_TAIL
-from dragoman.documents.worker import TMX, Workers, WorkerTask
-from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage
+from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage, file_errors
 from dragoman.storage.collections import Pair, StoredCollection
 from dragoman.storage.memories import (
     MAX_TEXT_CHARACTERS,
@@ -40,9 +36,14 @@ from dragoman.storage.memories import (
     digest_of,
 )
 from dragoman.telemetry.logs import audit
-from dragoman.text import marks
-from dragoman.text.marks import MARK_VARIANT, Mark
 from dragoman.types import TranslationRequest
+from dragoman.version import writer
+from wholetext.files import tmx
+from wholetext.files.content import ReadOptions
+from wholetext.files.exports import TMX_TAIL
+from wholetext.files.worker import TMX, Workers, WorkerTask
+from wholetext.markup import marks
+from wholetext.markup.marks import MARK_VARIANT, Mark
 
 if TYPE_CHECKING:
     from dragoman.service.uploads import Uploads
@@ -328,7 +329,8 @@ class Memories:
         that were added before stay.
         """
         task = WorkerTask("read", str(folder), ReadOptions(TMX, ""))
-        await self._workers.run(task)
+        with file_errors():
+            await self._workers.run(task)
         report: dict[str, Any] = json.loads(await asyncio.to_thread(task.file("report").read_text, "utf-8"))
         if report["entries"] > self._most.entries:
             raise BodyTooLarge(
@@ -353,7 +355,7 @@ class Memories:
         """Yield a memory as a TMX file. Raises `UnknownMemory` before the first part."""
         memory = await self.store.get(account_id, reference)
         sources = {pair.source for pair in memory.pairs}
-        yield tmx.head(next(iter(sources)) if len(sources) == 1 else None).encode()
+        yield tmx.head(next(iter(sources)) if len(sources) == 1 else None, writer()).encode()
         cursor: str | None = ""
         while cursor is not None:
             page = await self.store.page(account_id, memory.id, EXPORT_PAGE, cursor)

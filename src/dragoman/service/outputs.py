@@ -36,13 +36,15 @@ from dragoman.service.planner import (
     with_terms_marked,
 )
 from dragoman.telemetry import requests
-from dragoman.text import checks, comparisons, glossary, marks
+from dragoman.text import checks, comparisons, glossary
 from dragoman.text.capitals import CapitalsWriter
 from dragoman.text.checks import Finding
 from dragoman.text.commentary import without_commentary
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
-from dragoman.text.marks import Block
-from dragoman.text.segments import (
+from dragoman.types import Completion, EngineSequence, Features, FinishReason, RetryReason, Timings, Usage, WarningCode
+from wholetext.markup import marks
+from wholetext.markup.marks import Block
+from wholetext.markup.segments import (
     Segment,
     adds_spaces,
     cut,
@@ -52,7 +54,6 @@ from dragoman.text.segments import (
     sentences,
     sentences_with_marks_apart,
 )
-from dragoman.types import Completion, EngineSequence, Features, FinishReason, RetryReason, Timings, Usage, WarningCode
 
 T = TypeVar("T")
 

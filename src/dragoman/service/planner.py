@@ -20,17 +20,18 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable, max_output_tokens
 from dragoman.prompts.profile import NO_OPTIONS
 from dragoman.service.dispatcher import TimeSlices
-from dragoman.text import capitals, checks, document, marks
+from dragoman.text import capitals, checks
 from dragoman.text.capitals import CapitalsWriter
 from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
 from dragoman.text.glossary import Glossary
-from dragoman.text.html import TagRules
-from dragoman.text.marks import Block, Mark, Piece, Verbatim
-from dragoman.text.plain import icu_plural_categories_missing
-from dragoman.text.segments import Segment, cut, sentences
-from dragoman.text.spans import has_letters
 from dragoman.types import Chat, EngineSequence, PromptOptions, TranslationRequest, TranslationWarning, WarningCode
+from wholetext.markup import document, marks
+from wholetext.markup.html import TagRules
+from wholetext.markup.marks import Block, Mark, Piece, Verbatim
+from wholetext.markup.plain import icu_plural_categories_missing
+from wholetext.markup.segments import Segment, cut, sentences
+from wholetext.markup.spans import has_letters
 
 if TYPE_CHECKING:
     from dragoman.service.memories import CallMemory

@@ -23,6 +23,7 @@ from dragoman.engine import forkserver, process
 from dragoman.engine.checkpoint import read_config, revision
 from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.gpu import Fresh, find_gpus
+from dragoman.guard import MARK_PREFIX
 from dragoman.pipelines.base import Pipeline, PipelineFactory
 from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
@@ -34,9 +35,9 @@ from dragoman.settings import PIPELINES, CacheSettings, ModelSettings, Settings,
 from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
-from dragoman.text.spans import pseudolocalized
 from dragoman.types import EngineSequence
 from dragoman.wire import Stats
+from wholetext.markup.spans import pseudolocalized
 
 if TYPE_CHECKING:
     from dragoman.service.accounts import AccountStore
@@ -190,12 +191,12 @@ def glossaries(database: Database) -> Glossaries:
 
 def memories(database: Database, settings: Settings) -> Memories:
     """Return the translation memories of a database, not opened yet."""
-    from dragoman.documents.worker import Workers
     from dragoman.service.memories import Memories
     from dragoman.service.uploads import Uploads
     from dragoman.storage.memories import MemoryLimits, MemoryStore
+    from wholetext.files.worker import Workers
 
-    workers = Workers(settings.documents.worker_memory_bytes, settings.documents.worker_timeout_s, at_once=2)
+    workers = Workers(settings.documents.worker_memory_bytes, settings.documents.worker_timeout_s, 2, (MARK_PREFIX,))
     most = MemoryLimits(settings.memory.max_entries_per_key, settings.memory.max_bytes_per_key)
     uploads = Uploads(_files_folder(settings) / "imports")
     return Memories(MemoryStore(database), workers, uploads, most, settings.auth.refresh_s)

@@ -23,10 +23,8 @@ from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.outputs import CallContext, Output, SegmentTranslator, is_shown_as_it_comes, worst
 from dragoman.service.planner import UNDETERMINED, UNTRANSLATED, Planner, TextJob
 from dragoman.telemetry import requests
-from dragoman.text import checks, marks
+from dragoman.text import checks
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
-from dragoman.text.marks import MARK_VARIANT, Block
-from dragoman.text.segments import Joiner, Segment
 from dragoman.types import (
     Chat,
     Completion,
@@ -42,6 +40,9 @@ from dragoman.types import (
     TranslationRequest,
     Usage,
 )
+from wholetext.markup import marks
+from wholetext.markup.marks import MARK_VARIANT, Block
+from wholetext.markup.segments import Joiner, Segment
 
 if TYPE_CHECKING:
     from dragoman.service.memories import CallMemory, Memories

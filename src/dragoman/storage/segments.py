@@ -29,7 +29,7 @@ CREATE INDEX doubtful ON segments (n) WHERE doubtful;
 
 @dataclass(frozen=True, slots=True)
 class SourceUnit:
-    """A text of a file, as `dragoman.documents.content.Unit`: with marks, its place, and what is said around it.
+    """A text of a file, as `wholetext.files.content.Unit`: with marks, its place, and what is said around it.
 
     What follows is of one that was translated before it came here; `warnings` is JSON.
     """

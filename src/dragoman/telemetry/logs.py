@@ -18,7 +18,7 @@ from dragoman.telemetry.requests import CANCELLED, OK, RequestTrace, TextRecord
 if TYPE_CHECKING:
     from rich.console import Console
 
-_OURS = "dragoman"
+_OURS = ("dragoman", "wholetext")
 _OTHERS = ("uvicorn", "asyncio", "opentelemetry", "mcp", "py.warnings")
 """Libraries whose warnings an operator has to see."""
 
@@ -99,11 +99,11 @@ def configure_logging(
         JsonFormatter(replica=replica) if style == "json" else HumanFormatter(timed=timed, replica=replica)
     )
     logging.captureWarnings(True)
-    for name in (_OURS, *_OTHERS):
+    for name in (*_OURS, *_OTHERS):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(level.upper() if name == _OURS else logging.WARNING)
+        logger.setLevel(level.upper() if name in _OURS else logging.WARNING)
 
 
 Fields = dict[str, object]

@@ -82,7 +82,7 @@ class CallRecord:
 class DocumentRecord:
     """One document that is done or an error. `elapsed_s` is the time from its upload; its texts are those of bulk calls."""
 
-    format: str  # of `dragoman.documents.formats.FORMATS`
+    format: str  # of `wholetext.files.formats.FORMATS`
     outcome: str  # "ok" or an error's code
     characters: int  # of the texts to translate; 0 if the file was not read
     elapsed_s: float

@@ -1,1 +1,1 @@
-"""Processing of texts before and after the model: formats, language detection, segments, checks. No models, no HTTP."""
+"""Processing of texts before and after the model: language detection, checks, confidence, glossaries. No models, no HTTP."""

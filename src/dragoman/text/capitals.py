@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragoman import languages
-from dragoman.text.marks import MARK, ArrangingWriter, Edge, Writer, parts
+from wholetext.markup.marks import MARK, ArrangingWriter, Edge, Writer, parts
 
 _MIN_LETTERS = 3
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*\.?")

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import resources
 
 from dragoman import languages
-from dragoman.text.spans import without_spans
+from wholetext.markup.spans import without_spans
 
 
 def _load_patterns() -> dict[str, str]:

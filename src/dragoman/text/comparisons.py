@@ -19,7 +19,7 @@ import numpy as np
 
 from dragoman import languages
 from dragoman.text.detect import SHARED_SCRIPTS, Detector, han_fit, label_of, script_weights, scripts_of, word_pattern
-from dragoman.text.spans import spans, without_spans
+from wholetext.markup.spans import spans, without_spans
 
 
 @dataclass(frozen=True, slots=True)

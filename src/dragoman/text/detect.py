@@ -21,8 +21,8 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier  # pyright: ignore[r
 
 from dragoman import languages
 from dragoman.errors import ConfigError, UnsupportedLanguage
-from dragoman.text.spans import without_spans
 from dragoman.types import Detection
+from wholetext.markup.spans import without_spans
 
 _WIDESPREAD_SCRIPTS = frozenset({"Latn", "Cyrl", "Arab", "Deva"})
 """Scripts of many languages: a text in one of them may be in a language that is not served, even if one alone is served."""

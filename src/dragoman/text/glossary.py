@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
-from dragoman.text.marks import MARK, plain
+from wholetext.markup.marks import MARK, plain
 
 Term = tuple[str, str]
 """A term and its translation."""

@@ -15,10 +15,10 @@ import yaml
 
 from dragoman.api.compat import chat
 from dragoman.errors import InvalidRequest, NotATranslation
-from dragoman.text.spans import pseudolocalized
 from dragoman.types import Translation
 from tests.api.compat.chat_texts import texts
 from tests.serving import fake_service, served, source_of
+from wholetext.markup.spans import pseudolocalized
 
 REQUESTS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("chat_requests.toml").read_text())["request"]
 SERVED = [one for one in REQUESTS if one["parses"] != "refused"]

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from dragoman.documents import tmx
 from dragoman.service import memory_jobs
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
 from dragoman.types import Account
@@ -19,6 +18,7 @@ from tests.api.compat.test_deepl import checked
 from tests.api.test_memories import on_a_full_disk, until_equal
 from tests.serving import keyed_service, served
 from tests.waiting import HANG_S
+from wholetext.files import tmx
 
 FOLDER = "/v3/translation_memories"
 HELLO, KONNICHIWA = "Good morning.", "おはよう。"

@@ -14,7 +14,6 @@ import pytest
 
 from dragoman.api import answers
 from dragoman.api.compat import libretranslate
-from dragoman.documents.formats import FORMATS
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
 from dragoman.settings import (
@@ -31,6 +30,7 @@ from tests.api.compat.test_deepl import checked
 from tests.openapi import validator
 from tests.serving import HeldPipeline, echoing, keyed_service, served, service_over
 from tests.waiting import HANG_S, until
+from wholetext.files.formats import FORMATS
 
 TEXT = b"Where is the train station?\n\nOver there.\n"
 TRANSLATED = b"~Where is the train station?\n\n~Over there.\n"

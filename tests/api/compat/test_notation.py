@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from dragoman.text.spans import pseudolocalized
 from dragoman.types import EngineSequence
 from tests.serving import fake_service, served, source_of
+from wholetext.markup.spans import pseudolocalized
 
 TEXTS = {
     "Click <0>here</0> now.": ("<0>", "</0>"),

@@ -32,11 +32,11 @@ from dragoman.api.compat.exchange import (
 )
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
 from dragoman.api.input import Service, base_url
-from dragoman.documents.formats import BY_EXTENSION
 from dragoman.errors import DragomanError, Forbidden, UnknownDocument
 from dragoman.service.documents import DocumentOptions
 from dragoman.service.memories import SUGGESTIONS
 from dragoman.types import Detection, Event, Planned, TextFormat, Translation
+from wholetext.files.formats import all_formats
 
 router, suggestions = APIRouter(), APIRouter()
 
@@ -259,7 +259,11 @@ async def frontend_settings(http: Request, service: Service) -> Response:
             "keyRequired": service.accounts.required,
             "suggestions": service.takes_suggestions,
             "filesTranslation": service.translates_documents,
-            "supportedFilesFormat": [f".{extension}" for extension in BY_EXTENSION if service.translates_documents],
+            "supportedFilesFormat": [
+                f".{extension}"
+                for one in (all_formats() if service.translates_documents else ())
+                for extension in one.extensions
+            ],
             "language": {
                 "source": {"code": "auto", "name": "Auto Detect"},
                 "target": {"code": code_of(target), "name": languages.name(target)},

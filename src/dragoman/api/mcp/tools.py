@@ -25,7 +25,6 @@ from dragoman import types as translation
 from dragoman.api import documents, glossaries, native, schemas
 from dragoman.api.errors import fault_of_field
 from dragoman.api.input import base_url, check_texts, deadline_of
-from dragoman.documents import formats
 from dragoman.errors import BodyTooLarge, InvalidRequest, TooManyTexts
 from dragoman.service.documents import DocumentOptions, ResultFile
 from dragoman.service.service import TranslationService
@@ -33,6 +32,7 @@ from dragoman.storage.document_files import full_disk_reported
 from dragoman.storage.documents import IN_FLIGHT, StoredDocument
 from dragoman.threads import RESULTS, UPLOADS
 from dragoman.types import Options, TextDone, Translation
+from wholetext.files import formats
 
 Arguments = TypeVar("Arguments", bound=BaseModel)
 
@@ -502,7 +502,7 @@ def _block(file: ResultFile, url: str) -> tuple[int, ContentBlock]:
     return size, EmbeddedResource(resource=resource)
 
 
-_FORMATS = ", ".join(one.name for one in formats.FORMATS)
+_FORMATS = ", ".join(one.name for one in formats.all_formats())
 _TRANSLATE_DOCUMENT = Tool(
     "translate_document",
     "Translate a document",

@@ -18,9 +18,9 @@ from dragoman.api.compat.exchange import Fields, unsupported
 from dragoman.api.forms import receive_body
 from dragoman.api.input import Service, base_url
 from dragoman.api.memories import tmx_response
-from dragoman.documents.worker import SOURCE
 from dragoman.errors import InvalidRequest, UnknownMemory
 from dragoman.storage.document_files import full_disk_reported
+from wholetext.files.worker import SOURCE
 
 if TYPE_CHECKING:
     from datetime import datetime

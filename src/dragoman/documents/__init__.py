@@ -1,5 +1,0 @@
-"""Files that are translated: readers of formats, which find the text, and the writer that puts translations in its place.
-
-Pure functions of bytes that run in a worker process (`worker.py`), never in the server's: files are hostile until read. This
-package imports `text/`, `errors` and `languages` alone.
-"""

@@ -1,0 +1,188 @@
+"""Reads json and arb: the strings that are values and look like text. Everything else stays as written.
+
+Keys are places. Of an ARB file `@key` describes `key`, and `@@locale` becomes the target; in lists of messages with a
+description (Chrome's, FormatJS's) that is context too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from wholetext import languages
+from wholetext.errors import InvalidFile
+from wholetext.files.content import Content, ReadOptions
+from wholetext.files.encodings import decode
+from wholetext.files.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, leave, reason_to_leave
+from wholetext.markup.marks import Verbatim
+from wholetext.markup.plain import icu_plural_categories_missing, is_message, plural_categories
+
+_SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+_TOKEN = re.compile(
+    rf"{_SPACE.pattern}(?:(?P<string>\"(?:[^\"\\\x00-\x1f]|\\[^\x00-\x1f])*+\")|(?P<sign>[{{}}\[\],:])"
+    r"|(?P<scalar>-?\d[\d.eE+-]*+|true|false|null))"
+)
+_VALUE = '"[{v'
+_DEEPEST = 40
+_MESSAGES = ("message", "defaultMessage")
+
+Path: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _String:
+    """A string that is a value; `start` and `stop` are within its quotes. Those of one list have one `parent`."""
+
+    parent: Path
+    key: str
+    start: int
+    stop: int
+
+    @property
+    def path(self) -> Path:
+        return *self.parent, self.key
+
+
+def read(data: bytes, options: ReadOptions) -> Content:
+    """Read the file. Raises `InvalidFile` with line and column if it is not JSON."""
+    text, encoding, warnings = decode(data)
+    content = Content(warnings=warnings)
+    splice = Splice(text)
+    strings = list(_strings(text))
+    notes = _notes(text, strings)
+    ascii_only = text.isascii() and re.search(r"\\u(?!00[0-7])[0-9a-fA-F]{4}", text) is not None
+    escapes = Escapes(JSON_ESCAPE, c_escape, _in_ascii if ascii_only else c_escaped)
+    for string in strings:
+        if string.path == ("@@locale",):
+            splice.put(string.start, string.stop, (Verbatim(options.target.replace("-", "_")),))
+        if _describes(string.path, notes):
+            continue
+        source, place = text[string.start : string.stop], _place(string.path)
+        value = escapes.shown(source)
+        reason = reason_to_leave(value)
+        if reason:
+            leave(content, place, reason, value)
+            continue
+        context = notes.get(string.path) or notes.get(string.path[:-1], "")
+        splice.put(string.start, string.stop, content.add(escapes.pieces(source), place, context))
+        missing = icu_plural_categories_missing(value, options.target) if is_message(value) else ()
+        if missing:
+            content.warnings.append(f"{place}: {options.target} has the plural forms {', '.join(missing)} too")
+    content.warnings += _plural_keys(strings, options.target)
+    content.parts.append(splice.part(encoding))
+    return content
+
+
+def _in_ascii(text: str) -> str:
+    units = c_escaped(text).encode("utf-16-be")
+    codes = [units[at] << 8 | units[at + 1] for at in range(0, len(units), 2)]
+    return "".join(chr(code) if code < 0x80 else f"\\u{code:04x}" for code in codes)
+
+
+def _place(path: Path) -> str:
+    return "".join(key if key.startswith("[") or not at else f".{key}" for at, key in enumerate(path))
+
+
+# ---- what is said of other strings
+
+
+def _notes(text: str, strings: list[_String]) -> dict[Path, str]:
+    """Descriptions, by the path of the string that they describe, or of the object that it is in."""
+    notes: dict[Path, str] = {}
+    messages = {string.path[:-1] for string in strings if string.path[-1:] and string.path[-1] in _MESSAGES}
+    for string in strings:
+        path = string.path
+        if not path or path[-1] not in ("description", "context"):
+            continue
+        if len(path) > 1 and path[-2].startswith("@"):
+            described = (*path[:-2], path[-2][1:])
+        elif path[:-1] in messages:
+            described = path[:-1]
+        else:
+            continue
+        before = f"{notes[described]}\n" if described in notes else ""
+        notes[described] = before + text[string.start : string.stop]
+    return notes
+
+
+def _describes(path: Path, notes: dict[Path, str]) -> bool:
+    """Whether a string tells of another one."""
+    if any(key.startswith("@") for key in path):
+        return True
+    return (path[-1:] != () and path[:-1] in notes and path[-1] not in _MESSAGES) or "placeholders" in path[:-1]
+
+
+_PLURAL_KEY = re.compile(r"(.+)_(zero|one|two|few|many|other)")
+
+
+def _plural_keys(strings: list[_String], target: str) -> Iterator[str]:
+    """A warning of the plural keys of i18next that the target needs and the file lacks."""
+    found: dict[str, set[str]] = {}
+    for string in strings:
+        key = _PLURAL_KEY.fullmatch(_place(string.path))
+        if key:
+            found.setdefault(key[1], set()).add(key[2])
+    needed = plural_categories(target)
+    missing = [f"{key}_{one}" for key, has in found.items() if "other" in has for one in needed if one not in has]
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        yield f"keys that plurals of {languages.name(target)} need are missing: {', '.join(missing[:5])}{more}"
+
+
+# ---- parsing
+
+
+def _strings(text: str) -> Iterator[_String]:
+    """Yield the strings that are values, in order. Raises `InvalidFile`."""
+    parents: list[Path] = [()]
+    keys = [""]  # in each of `parents`, the one that is read
+    open_at: list[str] = []  # the brackets that are open
+    allowed = _VALUE
+    at = 0
+    while found := _TOKEN.match(text, at):
+        kind = found["sign"] or ("v" if found["scalar"] else '"')
+        if kind not in allowed:
+            break
+        if len(open_at) > _DEEPEST:
+            raise InvalidFile(f"the file has values more than {_DEEPEST} deep {_where(text, at)}", param="file")
+        at = found.end()
+        is_key = kind == '"' and allowed in _KEYS
+        if kind == '"' and not is_key:
+            yield _String(parents[-1], keys[-1], found.start("string") + 1, at - 1)
+        if is_key:
+            keys[-1] = found["string"][1:-1]
+        elif kind == "," and open_at[-1] == "[":
+            keys[-1] = f"[{int(keys[-1][1:-1]) + 1}]"
+        elif kind in "{[":
+            parents.append((*parents[-1], keys[-1]) if open_at else ())
+            keys.append("[0]")
+            open_at.append(kind)
+        elif kind in "}]":
+            del parents[-1], keys[-1], open_at[-1]
+        allowed = _allowed(kind, open_at, is_key)
+    at = _SPACE.match(text, at).end()  # pyright: ignore[reportOptionalMemberAccess]
+    if at < len(text) or allowed:
+        raise InvalidFile(f"the file is not JSON {_where(text, at)}", param="file")
+
+
+_KEYS = ('"', '"}')
+
+
+def _allowed(kind: str, open_at: list[str], is_key: bool) -> str:
+    """The kinds of token that may follow."""
+    in_object = open_at[-1:] == ["{"]
+    if is_key:
+        return ":"
+    if kind == ":":
+        return _VALUE
+    if kind == ",":  # one after the last value is allowed, as comments are
+        return '"}' if in_object else _VALUE + "]"
+    if kind in "{[":
+        return '"}' if kind == "{" else _VALUE + "]"
+    return "" if not open_at else ",}" if in_object else ",]"
+
+
+def _where(text: str, at: int) -> str:
+    return f"at line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"

@@ -1,0 +1,185 @@
+"""What readers of files of strings share: escapes, what looks like text, and the pieces of a file that is one part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from wholetext.files.content import Content, Part, Region, RegionPiece, keep_nothing
+from wholetext.files.encodings import Encoding
+from wholetext.markup.blocks import InlineItem
+from wholetext.markup.marks import Piece, Verbatim, restore
+from wholetext.markup.notation import BlockBuilder, SourceNotation
+from wholetext.markup.spans import has_letters
+
+LINE_END = re.compile(r"\r\n?|\n")
+
+
+@dataclass(slots=True)
+class Splice:
+    """Collects what a text file is written from: everything up to a region is copied."""
+
+    text: str
+    at: int = 0
+    pieces: list[RegionPiece] = field(default_factory=lambda: list[RegionPiece]())
+
+    def put(self, start: int, stop: int, pieces: Iterable[RegionPiece]) -> None:
+        """Write `pieces` in the place of characters `start` to `stop`. Regions come in order."""
+        self.pieces += (Verbatim(self.text[self.at : start]), *pieces)
+        self.at = stop
+
+    def part(self, encoding: Encoding) -> Part:
+        data = self.text.encode()
+        return Part("", data, encoding, [Region(0, len(data), (*self.pieces, Verbatim(self.text[self.at :])))])
+
+
+def add_by_lines(content: Content, pieces: Iterable[Piece | None], line: int = 1) -> list[RegionPiece]:
+    """Add the pieces of running text, whose places are line numbers, from `line` on."""
+    found: list[RegionPiece] = []
+    for piece in pieces:
+        if piece is None:
+            continue
+        found += content.add((piece,), f"line {line}", follows=bool(content.units))
+        source = piece.text if isinstance(piece, Verbatim) else restore(piece.text, piece.marks, piece.writer)
+        line += len(LINE_END.findall(source))
+    return found
+
+
+# ---- escapes
+
+
+class _EscapedNotation(SourceNotation):
+    """Writes the source's texts as the source does, and others escaped."""
+
+    def __init__(self, escaped: Callable[[str], str], texts: Iterable[tuple[str, str]]) -> None:
+        super().__init__()
+        self._escaped = escaped
+        self.learn(texts)
+
+    def write(self, text: str) -> str:
+        return self._escaped(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Escapes:
+    """How a format's strings write characters. `read` returns the character of an escape, or the item that it is instead; None
+    for a mark."""
+
+    pattern: re.Pattern[str]
+    read: Callable[[re.Match[str]], str | InlineItem | None]
+    write: Callable[[str], str]
+
+    def items(self, source: str) -> list[InlineItem]:
+        """The items of a string, as the file has it."""
+        items: list[InlineItem] = []
+        shown: list[str] = []
+        offsets: list[int] = []
+        begin = at = 0
+
+        def end_text(stop: int) -> None:
+            if stop > begin:
+                items.append(InlineItem.text(source[begin:stop], "".join(shown), (*offsets, stop - begin)))
+            shown.clear()
+            offsets.clear()
+
+        for found in self.pattern.finditer(source):
+            character = self.read(found)
+            if found.start() > at:
+                shown.append(source[at : found.start()])
+                offsets.extend(range(at - begin, found.start() - begin))
+            if not isinstance(character, str) or not (character or shown):
+                end_text(found.start())
+                items.append(character if isinstance(character, InlineItem) else InlineItem("single", found[0]))
+                begin = found.end()
+            else:
+                shown.append(character)
+                offsets += [found.start() - begin] * len(character)
+            at = found.end()
+        shown.append(source[at:])
+        offsets.extend(range(at - begin, len(source) - begin))
+        end_text(len(source))
+        return items
+
+    def shown(self, source: str) -> str:
+        """The characters of a string."""
+        return "".join(item.shown for item in self.items(source)) if self.pattern.search(source) else source
+
+    def pieces(self, source: str) -> list[Piece]:
+        """The pieces of a string; an ICU message's branches are blocks of their own."""
+        return self.build(self.items(source))
+
+    def build(self, items: Sequence[InlineItem]) -> list[Piece]:
+        return BlockBuilder(keep_nothing, lambda texts: _EscapedNotation(self.write, texts))(items)
+
+
+_C_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "/": "/", "'": "'"}
+_C_WRITTEN = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+JSON_ESCAPE = re.compile(
+    r"\\u(?:[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]|[0-9a-fA-F]{2})[0-9a-fA-F]{2}|\\.", re.DOTALL
+)
+
+
+def c_escape(found: re.Match[str]) -> str | None:
+    """The character of an escape as in C and JSON; None for control characters and unknown escapes."""
+    escape = found[0]
+    if escape[1] != "u":
+        return _C_ESCAPES.get(escape[1])
+    code = int(escape[2:6], 16) if len(escape) > 5 else 0
+    if len(escape) == 12:
+        code = 0x10000 + ((code - 0xD800) << 10) + int(escape[8:], 16) - 0xDC00
+    return None if code < 0x20 or 0xD800 <= code < 0xE000 else chr(code)
+
+
+def c_escaped(text: str) -> str:
+    """Escape what a string in double quotes cannot have."""
+    return re.sub(r"[\x00-\x1f\"\\]", lambda found: _C_WRITTEN.get(found[0], f"\\u{ord(found[0]):04x}"), text)
+
+
+# ---- XML
+
+XML_COMMENT = r"<!--(?:[^-]++|-(?!->))*+-->|<\?(?:[^?]++|\?(?!>))*+\?>"
+XML_TAG = r"<(?P<slash>/?)(?P<tag>[^\s/>]+)(?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+>"
+"""A tag in a part that is well formed."""
+_CDATA = re.compile(r"(\s*<!\[CDATA\[)((?:[^\]]++|\](?!\]>))*+)(\]\]>\s*)")
+
+
+def cdata(source: str) -> tuple[str, str, str]:
+    """The text of what is one CDATA section, between what is before and after it; all empty if it is none."""
+    found = _CDATA.fullmatch(source)
+    return (found[1], found[2], found[3]) if found else ("", "", "")
+
+
+def in_cdata(text: str) -> str:
+    return text.replace("]]>", "]]]]><![CDATA[>")
+
+
+# ---- what is text
+
+_DATE_FIELD = "(?:d{1,4}|D{1,4}|m{1,4}|M{1,4}|y{2,4}|Y{2,4}|[hH]{1,2}|s{1,2}|S{1,3}|[aA]|E{1,4})"
+_NO_TEXT = {
+    "colour": r"#[0-9a-fA-F]{3,8}|(?:rgb|hsl)a?\([\d\s.,%/]{1,40}\)",
+    "date": rf"\d{{1,4}}[-./]\d{{1,2}}[-./]\d{{1,4}}(?:[T ]\d\d?:\d\d.{{0,16}})?"
+    rf"|{_DATE_FIELD}(?:[-/.:, ]{{1,2}}{_DATE_FIELD}){{1,7}}",
+    "address": r"(?:[a-z][a-z0-9+.-]{0,15}://|mailto:|data:|\.{0,2}/|@[a-z]+/|www\.)\S+",
+    "key": r"[a-z_$][\w$-]*(?:[.:][\w$-]+)+|[a-z]+[a-z0-9]*[A-Z]\w*|[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+",
+    "code": r"[A-Z]{1,3}|(?=[A-Z0-9_+:-]*\d)[A-Z0-9]+(?:[-_+:][A-Z0-9]+)*|[a-z]{2,3}[-_][A-Z]{2}",
+}
+_PATTERNS = {reason: re.compile(pattern) for reason, pattern in _NO_TEXT.items()}
+_LONGEST_WITHOUT_TEXT = 500
+_WORD = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+
+
+def reason_to_leave(value: str) -> str | None:
+    """Why a string is not translated: it looks like a key, a URL, a colour, a date or a code. None for text."""
+    value = value.strip()
+    if len(value) > _LONGEST_WITHOUT_TEXT:
+        return None
+    found = next((reason for reason, pattern in _PATTERNS.items() if pattern.fullmatch(value)), None)
+    return found or (None if _WORD.search(value) and has_letters(value) else "code")
+
+
+def leave(content: Content, place: str, reason: str, value: str) -> None:
+    """Report a string that is not translated, if it has letters."""
+    if any(map(str.isalpha, value)):
+        content.leave(place, reason, value)

@@ -1,0 +1,83 @@
+"""Reads html and xhtml. `text.html` finds the text; here the document gets the target's `lang` and `dir`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from wholetext import languages
+from wholetext.files.content import Content, ReadOptions, keep_nothing
+from wholetext.files.encodings import decode
+from wholetext.files.strings import Splice, add_by_lines
+from wholetext.markup import html
+from wholetext.markup.marks import Piece, Verbatim, restore
+
+_ROOT = re.compile(
+    r"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)|<html(?=[\s/>])(?P<attributes>(?:[^\"'>]++|\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))*+)"
+    r"(?:>|\Z)|<body",
+    re.IGNORECASE,
+)
+_ATTRIBUTE = re.compile(r"([^\s=>\"'/]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+)))?")
+
+
+def read(data: bytes, options: ReadOptions) -> Content:
+    """Read the file. Raises `InvalidFile` if it is not text."""
+    text, encoding, warnings = decode(data, "html")
+    content = Content(warnings=warnings)
+    xhtml = options.extension == "xhtml" or text.lstrip().startswith("<?xml")
+    pieces = html.pieces(text, keep_nothing, xhtml=xhtml)
+    splice = Splice(text)
+    splice.put(0, len(text), add_by_lines(content, in_language(text, pieces, options.target)))
+    content.parts.append(splice.part(encoding))
+    return content
+
+
+def in_language(text: str, pieces: Iterable[Piece | None], target: str, *, added: str = "lang") -> Iterator[Piece]:
+    """Yield the pieces of an HTML document with the root's `lang`, `xml:lang` and `dir` as the target's language needs them.
+
+    A root without a language gets the attribute `added`; XHTML 1.1 has `xml:lang` alone.
+    """
+    edits = list(_edits(text, target, added))
+    at = 0
+    for piece in pieces:
+        if isinstance(piece, Verbatim):
+            start, at = at, at + len(piece.text)
+            while edits and edits[0][1] <= at:
+                begin, end, value = edits.pop(0)
+                yield Verbatim(text[start:begin] + value)
+                start = end
+            yield Verbatim(text[start:at])
+        elif piece is not None:
+            at += len(restore(piece.text, piece.marks, piece.writer))
+            yield piece
+
+
+def _edits(text: str, target: str, attribute: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and replacement of what changes in the root's tag, in order."""
+    root = next((found for found in _ROOT.finditer(text) if not found[0].startswith("<!--")), None)
+    if root is None or root["attributes"] is None or root[0][-1] != ">":
+        return
+    is_rtl = languages.is_right_to_left(target)
+    values = {
+        found[1].lower(): found for found in _ATTRIBUTE.finditer(text, *root.span("attributes")) if found.lastindex != 1
+    }
+    start = root.start("attributes")
+    added = "" if "lang" in values or "xml:lang" in values else f' {attribute}="{target}"'
+    added += ' dir="rtl"' if is_rtl and "dir" not in values else ""
+    if added:
+        yield start, start, added
+    for name in sorted(values.keys() & {"lang", "xml:lang", "dir"}, key=lambda name: values[name].start()):
+        group = values[name].lastindex or 0
+        value = values[name][group]
+        if name == "dir":
+            wanted = "rtl" if is_rtl else "ltr" if value.lower() == "rtl" else value
+        else:
+            wanted = value if _is_same(value, target) else target
+        if wanted != value:
+            yield *values[name].span(group), wanted
+
+
+def _is_same(tag: str, target: str) -> bool:
+    """Whether a document's tag names the target language, more exactly perhaps (`en-US` for `en`)."""
+    found = languages.find(tag)
+    return found is not None and languages.match(found, (target,)) is not None

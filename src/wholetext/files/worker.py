@@ -1,0 +1,319 @@
+"""Reads and writes one file in a process of its own, with bounds on its memory and time: files are hostile until read.
+
+Both sides are here. The server's side starts `python -m wholetext.files.worker`, gives it a task as one line of JSON on its
+standard input, and gets one line back; what is large goes through files in the document's folder. The process is spawned,
+never forked, imports neither vllm nor torch, whose mappings do not fit into its address space, inherits no secrets from the
+server's environment, and ends when its standard input is closed, which happens however the server ends.
+
+A read of `source` writes `NAME.units`, one unit a line (of a TMX file, which is no document, an entry); a write reads
+`NAME.translations`, one JSON string a line, and writes `NAME`. Both write `NAME.report`. `NAME` is the task's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import json
+import logging
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from secrets import token_hex
+from time import monotonic
+from typing import Any, Literal, cast
+
+from wholetext.errors import DiskFull, InvalidFile, UnsupportedFile, WholetextError
+from wholetext.files import formats, tmx
+from wholetext.files.content import ReadOptions
+from wholetext.files.xmlpart import DEEPEST
+
+log = logging.getLogger("wholetext.files")
+
+SOURCE = "source"
+TMX = "tmx"
+MAX_RESULT_BYTES = 2**29
+MOST_UNITS = 500_000
+MOST_WARNINGS = 100
+LONGEST_PLACE, LONGEST_CONTEXT, LONGEST_MESSAGE = 200, 500, 500
+"""Characters that the server gets of what names parts of a file, and may be as long as the file, once for each text."""
+_INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
+_KILLED = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)
+"""How a process ends that something outside of it ended."""
+_ERRORS: dict[str, type[WholetextError]] = {one.code: one for one in (InvalidFile, UnsupportedFile, DiskFull)}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTask:
+    """What a worker does in a document's folder."""
+
+    op: Literal["read", "write"]
+    folder: str
+    options: ReadOptions
+    name: str = field(default_factory=lambda: f"task-{token_hex(8)}")
+
+    def file(self, kind: Literal["", "units", "translations", "report"] = "") -> Path:
+        """The path of one of its files; empty: what a write makes."""
+        return Path(self.folder, f"{self.name}.{kind}" if kind else self.name)
+
+    def delete_files(self) -> None:
+        """Delete all of them."""
+        for kind in ("", "units", "translations", "report"):
+            self.file(kind).unlink(missing_ok=True)
+
+
+# ---- the server's side
+
+
+class Workers:
+    """Runs tasks in worker processes, at most `at_once`, and keeps one that has started for the next task.
+
+    A task has `timeout_s` of CPU time, and twice as long in all; its process has `memory_bytes` of address space, and of the
+    environment, besides what Python needs, the variables whose names begin with one of `inherited`.
+    """
+
+    def __init__(self, memory_bytes: int, timeout_s: float, at_once: int, inherited: tuple[str, ...] = ()) -> None:
+        self._inherited = inherited
+        self._memory_bytes = memory_bytes
+        self._timeout_s = timeout_s
+        self._turns = asyncio.Semaphore(at_once)
+        self._threads = ThreadPoolExecutor(at_once, "wholetext-workers")  # each waits for its process
+        self._starting = threading.Lock()
+        self._idle: subprocess.Popen[bytes] | None = None
+        self._keeps_idle = True
+
+    async def run(self, task: WorkerTask) -> None:
+        """Run a task. Raises `InvalidFile`, `UnsupportedFile` or `DiskFull`. Cancelling it kills the process."""
+        async with self._turns:
+            cancelled = threading.Event()
+            context = copy_context()  # of log records
+            running = asyncio.get_running_loop().run_in_executor(
+                self._threads, lambda: context.run(self._run, task, cancelled)
+            )
+            try:
+                answered = await asyncio.shield(running)
+            except asyncio.CancelledError:
+                cancelled.set()
+                await asyncio.gather(running, return_exceptions=True)
+                raise
+        _check(answered)
+
+    def prepare(self) -> None:
+        """Start a process for the first task, which would wait for its start."""
+        with self._starting:
+            if self._keeps_idle and self._idle is None:
+                self._idle = self._start()
+
+    def close(self) -> None:
+        """Kill the idle process, and keep none any more."""
+        with self._starting:
+            self._keeps_idle = False
+            if self._idle is not None:
+                _kill_and_reap(self._idle)
+                self._idle = None
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        inherited = {
+            name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(self._inherited)
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "wholetext.files.worker", str(self._memory_bytes), str(self._timeout_s)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=inherited,
+            start_new_session=True,  # a group of its own, which is killed as a whole
+        )
+
+    def _run(self, task: WorkerTask, cancelled: threading.Event) -> dict[str, Any]:
+        """Give a process a task, and return what it answers; what else it ends with is an error of the file.
+
+        A process that something else killed, as the system does where memory is short, says nothing of the file: the task is
+        given to another one, once.
+        """
+        for attempts_left in (1, 0):
+            process = self._take()
+            until_s = monotonic() + 2 * self._timeout_s
+            answered = self._answer_of(process, task, cancelled, until_s)
+            late = monotonic() >= until_s
+            if answered is not None:
+                return answered
+            if late or cancelled.is_set() or process.returncode not in _KILLED or not attempts_left:
+                return {"code": InvalidFile.code, "message": self._reason(task, process.returncode, late=late)}
+            log.warning("a document's worker was killed by signal %d; its task is tried once more", -process.returncode)
+        raise AssertionError("the last attempt returns")
+
+    def _take(self) -> subprocess.Popen[bytes]:
+        """Return the idle process, or a new one if there is none or it has ended, and start the next idle one."""
+        with self._starting:
+            process, self._idle = self._idle, None
+            if process is not None and process.poll() is not None:
+                log.warning("an idle worker of documents ended with %d", process.returncode)
+                with process:  # closes its pipes
+                    process = None
+            process = process or self._start()
+            if self._keeps_idle:
+                self._idle = self._start()
+        return process
+
+    def _answer_of(
+        self, process: subprocess.Popen[bytes], task: WorkerTask, cancelled: threading.Event, until_s: float
+    ) -> dict[str, Any] | None:
+        """Return what a process answers to a task; None if it ends, is late or is cancelled before. It has ended then."""
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
+                process.stdin.flush()
+            while not select.select([process.stdout], [], [], 0.05)[0]:
+                if cancelled.is_set() or monotonic() >= until_s:
+                    return None
+            line = process.stdout.readline()
+            return cast(dict[str, Any], json.loads(line)) if line.endswith(b"\n") else None
+        finally:
+            _kill_and_reap(process)
+
+    def _reason(self, task: WorkerTask, ended: int, *, late: bool) -> str:
+        """Why a process ended without an answer."""
+        if late or ended == -signal.SIGXCPU:
+            return f"the file takes longer than {self._timeout_s:g} s to {task.op}"
+        if ended in (-signal.SIGKILL, -signal.SIGABRT):  # by the system, or a library that finds no memory
+            return f"the file takes more memory to {task.op} than this server gives to one"
+        log.error("a document's worker ended with %d", ended)
+        return f"the file cannot be {'read' if task.op == 'read' else 'written'}: its reader failed"
+
+
+def _kill_and_reap(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process with its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(BrokenPipeError):
+        process.communicate()
+
+
+def _check(answered: dict[str, Any]) -> None:
+    """Raises the error that a worker answered with. Only its frames go into the log: a message may have the file's text."""
+    if frames := answered.get("frames"):
+        log.error("a document's reader failed:\n%s", frames)
+    if code := answered.get("code"):
+        raise _ERRORS.get(code, InvalidFile)(answered["message"], param=answered.get("param"))
+
+
+# ---- the process's side
+
+
+def _read(task: WorkerTask) -> None:
+    data = Path(task.folder, SOURCE).read_bytes()
+    if task.options.extension == TMX:
+        _read_memory(task, data)
+        return
+    content = formats.read(data, task.options)
+    if len(content.units) > MOST_UNITS:
+        raise InvalidFile(f"the file has {len(content.units):,} texts; this server accepts {MOST_UNITS:,}")
+    with task.file("units").open("w", encoding="utf-8", errors="replace") as out:
+        for unit in content.units:
+            place, context = unit.place[:LONGEST_PLACE], unit.context[:LONGEST_CONTEXT]
+            row = {"source": unit.block.text, "place": place, "context": context, "follows": unit.follows}
+            out.write(json.dumps(row, ensure_ascii=False) + "\n")
+    _report(
+        task,
+        content.warnings,
+        left=[{**asdict(one), "place": one.place[:LONGEST_PLACE]} for one in content.left],
+        left_count=content.left_counts.total(),
+    )
+
+
+def _read_memory(task: WorkerTask, data: bytes) -> None:
+    skipped, entries = Counter[str](), 0
+    with task.file("units").open("w", encoding="utf-8", errors="replace") as out:
+        for entry in tmx.read(data, skipped):
+            out.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+            entries += 1
+    _report(task, (), entries=entries, skipped=skipped)
+
+
+def _write(task: WorkerTask) -> None:
+    source = Path(task.folder, SOURCE).read_bytes()
+    with task.file("translations").open(encoding="utf-8") as lines:
+        data, warnings = formats.write(source, task.options, [json.loads(line) for line in lines])
+    task.file().write_bytes(data)
+    _report(task, warnings)
+
+
+def _report(task: WorkerTask, warnings: Sequence[str], **more: object) -> None:
+    shortened = [one[:LONGEST_MESSAGE] for one in warnings[:MOST_WARNINGS]]
+    task.file("report").write_text(json.dumps({"warnings": shortened, **more}), encoding="utf-8")
+
+
+def answer(line: bytes) -> dict[str, object]:
+    """Do the task of a line, and return what the server is told: nothing, or an error."""
+    given: dict[str, Any] = json.loads(line)
+    options: dict[str, Any] = {**given["options"], "columns": tuple(given["options"]["columns"])}
+    task = WorkerTask(given["op"], given["folder"], ReadOptions(**options), given["name"])
+    try:
+        (_read if task.op == "read" else _write)(task)
+    except WholetextError as error:
+        return {"code": error.code, "message": error.message[:LONGEST_MESSAGE], "param": error.param}
+    except MemoryError:
+        return {"code": InvalidFile.code, "message": "the file needs more memory than this server gives to one"}
+    except RecursionError:
+        return {"code": InvalidFile.code, "message": "the file is nested too deeply"}
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            return {"code": InvalidFile.code, "message": f"the result has more than {MAX_RESULT_BYTES:,} bytes"}
+        return {"code": DiskFull.code, "message": f"the server cannot store the document: {error.strerror}"}
+    except Exception as error:  # noqa: BLE001 - the server logs its frames
+        frames = "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
+        return {"code": InvalidFile.code, "message": "the file cannot be read: its reader failed", "frames": frames}
+    return {}
+
+
+def _exit_with_server() -> None:
+    """Ends the process when the server has closed its standard input, or is gone."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+def limit_process(memory_bytes: int) -> None:
+    """Prepare this process for tasks: bounds on its memory and its files, and no collections of garbage.
+
+    Readers make many objects and hardly any cycles, and the process ends with its task.
+    """
+    os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_RESULT_BYTES, MAX_RESULT_BYTES))
+    gc.disable()
+    sys.setrecursionlimit(10 * DEEPEST)  # what is in text boxes of text boxes is written within these
+
+
+def main(memory_bytes: int, timeout_s: float) -> None:
+    """Wait for a task, do it and answer."""
+    limit_process(memory_bytes)
+    import_module("wholetext.files.plaintext")  # what most readers import, while there is no task
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    used_s = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
+    resource.setrlimit(resource.RLIMIT_CPU, (used_s + int(timeout_s) + 1, used_s + int(timeout_s) + 2))
+    threading.Thread(target=_exit_with_server, daemon=True).start()
+    sys.stdout.write(json.dumps(answer(line)) + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # not Python's own end: the other thread holds its standard input
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))

@@ -1,0 +1,358 @@
+"""Builds blocks: the inline tags and texts that a parser found become one text with marks (`text.marks`)."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Literal
+
+from wholetext.markup.marks import MARK, MARK_VARIANT, Block, Mark, Piece, Verbatim, Writer
+
+Notation = Callable[[Iterable[tuple[str, str]]], Writer]
+"""Makes a block's writer from its texts between two marks, each as it is shown and as the source writes it."""
+
+Spans = Callable[[str], Iterable[tuple[int, int]]]
+"""Returns start and end of each span of a text that must be kept, in order and not overlapping."""
+
+
+@dataclass(frozen=True, slots=True)
+class InlineItem:
+    """A tag, a text or another item that a parser found in a block.
+
+    `source` is the item as the source writes it, byte for byte. `shown` is what the model reads of a text (entities
+    decoded); `offsets` maps each index of `shown`, and its end, to an index of `source`, and is empty where the two are
+    equal. `open` and `close` are inline tags that form pairs by `name`. A `single` has no partner; `word` says that it is
+    part of a sentence (a placeholder, a URL), so that it never becomes a literal beside the block. `pieces` are those of
+    `source` if a value in a tag is translated (its `title`), else empty.
+    """
+
+    kind: Literal["text", "open", "close", "single"]
+    source: str
+    shown: str = ""
+    name: str = ""
+    offsets: Sequence[int] = ()
+    word: bool = False
+    pieces: tuple[Piece, ...] = ()
+
+    def part(self, start: int, stop: int) -> InlineItem:
+        """Return characters `start` to `stop` of a text item."""
+        if not self.offsets:
+            return InlineItem.text(self.shown[start:stop])
+        offsets = self.offsets[start : stop + 1]
+        source = self.source[offsets[0] : offsets[-1]]
+        return InlineItem.text(source, self.shown[start:stop], [offset - offsets[0] for offset in offsets])
+
+    @classmethod
+    def text(cls, source: str, shown: str | None = None, offsets: Sequence[int] = ()) -> InlineItem:
+        return cls("text", source, source if shown is None else shown, offsets=offsets)
+
+
+@dataclass(slots=True)
+class _Node:
+    """A text, a single, or a pair with its content."""
+
+    item: InlineItem
+    closing: InlineItem | None = None
+    content: list[_Node] = field(default_factory=lambda: list[_Node]())
+
+
+def build(
+    items: Iterable[InlineItem],
+    keep: Spans | None = None,
+    writer: Writer | None = None,
+    notation: Notation | None = None,
+) -> list[Piece]:
+    """Return the pieces of one block's items; concatenated in their source notation they are the items' sources.
+
+    Spans that `keep` finds in texts become singles, and so do tags that are not well nested or nested too deeply. White
+    space, tags and symbols at the edges become literals; a block without letters is one literal. `notation` makes the
+    block's writer from its texts.
+    """
+    before, nodes, after = _without_edges(deque(_tree(_with_kept(items, keep))))
+    marks: list[Mark] = []
+    texts: list[_Node | str] = []
+    _number(_merged(nodes), marks, texts)
+    text = "".join(part if isinstance(part, str) else part.item.shown for part in texts)
+    if not any(map(str.isalpha, MARK.sub("", text))):
+        return _joined([*before, *(piece for node in nodes for piece in _pieces(node)), *after])
+    block = Block(text, tuple(marks), notation(_written_texts(texts)) if notation else writer)
+    return [*_joined(before), block, *_joined(after)]
+
+
+def _joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """Join neighbouring literals, and drop empty ones."""
+    joined: list[Piece] = []
+    for is_literal, group in groupby(pieces, key=lambda piece: isinstance(piece, Verbatim)):
+        listed = list(group)
+        text = "".join(piece.text for piece in listed) if is_literal else ""
+        joined += ([Verbatim(text)] if text else []) if is_literal else listed
+    return joined
+
+
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+
+
+def _stripped(text: str) -> str:
+    """Remove white space and invisible characters at the end, which a model would drop."""
+    end = len(text)
+    while end and (text[end - 1].isspace() or text[end - 1] in _INVISIBLE):
+        end -= 1
+    return text[:end]
+
+
+def _without_edges(nodes: deque[_Node]) -> tuple[list[Piece], deque[_Node], deque[Piece]]:
+    """Return the pieces before the block, the block's nodes, and the pieces after it."""
+    head: list[Piece] = []
+    tail = deque[Piece]()
+    while True:
+        while nodes and _is_edge(nodes[0]):
+            head += _pieces(nodes.popleft())
+        while nodes and _is_edge(nodes[-1]):
+            tail.extendleft(reversed(_pieces(nodes.pop())))
+        if len(nodes) != 1 or nodes[0].closing is None:
+            break
+        pair = nodes[0]
+        head += _item_pieces(pair.item)
+        tail.appendleft(Verbatim(pair.closing.source if pair.closing else ""))
+        nodes = deque(pair.content)
+    if nodes and nodes[0].item.kind == "text":
+        item = nodes[0].item
+        if at := len(item.shown) - len(_stripped(item.shown[::-1])):
+            head.append(Verbatim(item.part(0, at).source))
+            nodes[0] = _Node(item.part(at, len(item.shown)))
+    if nodes and nodes[-1].item.kind == "text":
+        item = nodes[-1].item
+        if (at := len(_stripped(item.shown))) < len(item.shown):
+            tail.appendleft(Verbatim(item.part(at, len(item.shown)).source))
+            nodes[-1] = _Node(item.part(0, at))
+    return head, nodes, tail
+
+
+def _written_texts(texts: Iterable[_Node | str]) -> Iterator[tuple[str, str]]:
+    """Yield each text between two marks as the model reads it, and as the source writes it."""
+    for is_text, between in groupby(texts, key=lambda part: isinstance(part, _Node)):
+        if is_text:
+            nodes = [part.item for part in between if isinstance(part, _Node)]
+            yield "".join(item.shown for item in nodes), "".join(item.source for item in nodes)
+
+
+_TAG = re.compile(r"<(?P<slash>/?)(?P<name>\w[\w.:-]*)(?:\s[^<>]*)?(?<!/)>")
+"""A tag in a text that may be one of a pair."""
+
+
+def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[InlineItem]:
+    """Texts cut at what is to be kept, tags of any name and what looks like a mark among it."""
+    for item in _with_texts_joined(items):
+        if item.kind != "text":
+            yield item
+            continue
+        at = 0
+        for start, stop in _spans(item.shown, keep):
+            if start > at:
+                yield item.part(at, start)
+            kept = item.part(start, stop)
+            word = any(map(str.isalnum, kept.shown)) or kept.shown[0] in "{%<[$#"
+            tag = _TAG.fullmatch(kept.shown)
+            kind = "single" if tag is None else "close" if tag["slash"] else "open"
+            yield replace(kept, kind=kind, word=word, name=f"<{tag['name']}" if tag else "")
+            at = stop
+        if at < len(item.shown):
+            yield item.part(at, len(item.shown)) if at else item
+
+
+def _with_texts_joined(items: Iterable[InlineItem]) -> Iterator[InlineItem]:
+    """Join neighbouring texts, so that a span that crosses two of them is found."""
+    for is_text, group in groupby(items, key=lambda item: item.kind == "text"):
+        listed = list(group)
+        if not is_text or len(listed) == 1:
+            yield from listed
+            continue
+        source, shown = "".join(item.source for item in listed), "".join(item.shown for item in listed)
+        offsets: list[int] = []
+        begin = 0
+        for item in listed:
+            own = item.offsets or range(len(item.source) + 1)
+            offsets.extend(begin + offset for offset in own[:-1])
+            begin += len(item.source)
+        yield InlineItem.text(source, shown, [] if source == shown else [*offsets, begin])
+
+
+def _spans(text: str, keep: Spans | None) -> Iterator[tuple[int, int]]:
+    found = list(keep(text)) if keep else []
+    if "<" not in text and "＜" not in text:
+        yield from found
+        return
+    at = 0
+    for start, stop in [*found, (len(text), len(text))]:
+        yield from ((mark.start(), mark.end()) for mark in MARK_VARIANT.finditer(text, at, start))
+        if start < stop:
+            yield start, stop
+        at = stop
+
+
+_DEEPEST = 20
+"""The tags of pairs that are nested more deeply become singles: no model keeps so many pairs."""
+
+
+def _tree(items: Iterable[InlineItem]) -> list[_Node]:
+    """Nest the items in their pairs of tags. A tag without a partner in the same content becomes a single."""
+    listed = list(items)
+    partner = _partners(listed)
+    closing: set[int] = set()
+    stack: list[list[_Node]] = [[]]
+    for index, item in enumerate(listed):
+        if index in closing:
+            stack.pop()
+            stack[-1][-1].closing = item
+        elif index in partner and len(stack) <= _DEEPEST:
+            closing.add(partner[index])
+            stack[-1].append(_Node(item))
+            stack.append(stack[-1][-1].content)
+        elif item.kind in ("text", "single"):
+            stack[-1].append(_Node(item))
+        else:
+            stack[-1].append(_Node(replace(item, kind="single")))
+    return stack[0]
+
+
+def _partners(listed: Sequence[InlineItem]) -> dict[int, int]:
+    """Map the index of each opening tag that is closed to the index of its closing tag."""
+    partner: dict[int, int] = {}
+    opened: list[int] = []
+    places: dict[str, list[int]] = {}  # indexes in `opened`, by name
+    for index, item in enumerate(listed):
+        if item.kind == "open":
+            places.setdefault(item.name, []).append(len(opened))
+            opened.append(index)
+        elif item.kind == "close" and (open_places := places.get(item.name)):
+            at = open_places[-1]
+            partner[opened[at]] = index
+            while len(opened) > at:  # tags that were opened inside and are not closed have no partner
+                places[listed[opened.pop()].name].pop()
+    return partner
+
+
+def _item_pieces(item: InlineItem) -> tuple[Piece, ...]:
+    return item.pieces or (Verbatim(item.source),)
+
+
+def _pieces(node: _Node) -> tuple[Piece, ...]:
+    """Return a node that is outside of the block's text as literals and translated attribute values."""
+    closing = (Verbatim(node.closing.source),) if node.closing else ()
+    return (*_item_pieces(node.item), *(piece for one in node.content for piece in _pieces(one)), *closing)
+
+
+def _together(items: Iterable[InlineItem], *, word: bool) -> InlineItem:
+    """Join neighbouring items into one single."""
+    listed = list(items)
+    source = "".join(item.source for item in listed)
+    pieces = _joined(piece for item in listed for piece in _item_pieces(item)) if any(i.pieces for i in listed) else ()
+    return InlineItem("single", source, word=word, pieces=tuple(pieces))
+
+
+def _items(node: _Node) -> Iterator[InlineItem]:
+    yield node.item
+    for one in node.content:
+        yield from _items(one)
+    if node.closing is not None:
+        yield node.closing
+
+
+def _is_blank(node: _Node) -> bool:
+    """Whether the node is a text of white space only."""
+    return node.item.kind == "text" and not _stripped(node.item.shown)
+
+
+def _is_edge(node: _Node) -> bool:
+    """Whether a node at the beginning or end of a block can be left out of its text."""
+    if node.closing is not None:
+        return all(map(_is_edge, node.content))
+    return _is_blank(node) or (node.item.kind == "single" and not node.item.word)
+
+
+@dataclass(slots=True)
+class _Singles:
+    """Singles beside each other, which become one mark."""
+
+    items: list[InlineItem] = field(default_factory=list[InlineItem])
+    has_word: bool = False
+    has_tag: bool = False
+
+    def add(self, *items: InlineItem) -> None:
+        self.items += items
+        self.has_word |= any(item.word for item in items)
+        self.has_tag |= any("<" in item.source for item in items)
+
+    def take(self, item: InlineItem) -> bool:
+        """Whether a single with only white space before it becomes one with these: two tags, or a symbol and its neighbour."""
+        if not (self.has_word or item.word):
+            return True
+        return not (self.has_tag or "<" in item.source) and any(
+            one.source.endswith(";") for one in (self.items[-1], item)
+        )
+
+    def node(self) -> _Node:
+        return _Node(self.items[0] if len(self.items) == 1 else _together(self.items, word=self.has_word))
+
+
+def _merged(nodes: Iterable[_Node]) -> list[_Node]:
+    """Reduce the number of marks: join neighbouring singles and directly nested pairs; pairs without text become singles."""
+    merged: list[_Node] = []
+    singles = _Singles()
+    blank: list[_Node] = []  # the white space after them
+    for found in nodes:
+        node = found
+        if node.closing is not None:
+            node = _Node(node.item, node.closing, _merged(node.content))
+            inner = node.content[0] if len(node.content) == 1 else None
+            if not any(map(_has_text, node.content)):
+                node = _Node(_together(_items(node), word=any(map(_is_word, node.content))))
+            elif inner is not None and inner.closing is not None and node.closing is not None:
+                both = _together((node.item, inner.item), word=False)
+                opening = replace(node.item, source=both.source, pieces=both.pieces)
+                closing = replace(node.closing, source=inner.closing.source + node.closing.source)
+                node = _Node(opening, closing, inner.content)
+        if singles.items and not blank and _is_blank(node):
+            blank = [node]
+            continue
+        if singles.items and not (_is_single(node) and (not blank or singles.take(node.item))):
+            merged += (singles.node(), *blank)
+            singles, blank = _Singles(), []
+        if _is_single(node):
+            singles.add(*(one.item for one in blank), node.item)
+            blank = []
+        else:
+            merged.append(node)
+    return [*merged, *([singles.node(), *blank] if singles.items else [])]
+
+
+def _is_single(node: _Node) -> bool:
+    return node.item.kind == "single"
+
+
+def _is_word(node: _Node) -> bool:
+    return node.item.word or any(map(_is_word, node.content))
+
+
+def _has_text(node: _Node) -> bool:
+    return (node.item.kind == "text" and not _is_blank(node)) or any(map(_has_text, node.content))
+
+
+def _number(nodes: Iterable[_Node], marks: list[Mark], texts: list[_Node | str]) -> None:
+    """Appends the nodes' marks to `marks`, and to `texts` the nodes of texts and the written marks."""
+    for node in nodes:
+        if node.item.kind == "text":
+            texts.append(node)
+            continue
+        number = len(marks) + 1
+        if node.closing is None:
+            marks.append(Mark(node.item.source, word=node.item.word, pieces=node.item.pieces))
+            texts.append(f"<x{number}/>")
+            continue
+        marks.append(Mark(node.item.source, node.closing.source, pieces=node.item.pieces))
+        texts.append(f"<g{number}>")
+        _number(node.content, marks, texts)
+        texts.append(f"</g{number}>")

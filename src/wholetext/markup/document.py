@@ -1,0 +1,74 @@
+"""Splits a document into pieces, literals that are copied and blocks that are translated, by its format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from wholetext.markup import TextFormat, html, markdown, plain
+from wholetext.markup.blocks import InlineItem, Spans, build
+from wholetext.markup.html import TagRules
+from wholetext.markup.marks import MARK, Block, Piece, Verbatim, parts
+from wholetext.markup.segments import portions
+from wholetext.markup.spans import keep_spans
+
+
+def pieces(
+    text: str, format: TextFormat, keep_terms: tuple[str, ...] = (), rules: TagRules | None = None
+) -> Iterator[Piece | None]:
+    """Yield the document's pieces, and None after at most some 20,000 characters, so that the caller can pause.
+
+    `keep_terms` are not translated. For any `text`, the concatenation of each `Verbatim.text` and of `restore` of each
+    block's text, with its marks and writer, equals `text`. Two literals never follow each other.
+    """
+    copied: list[str] = []
+    for piece in _pieces(text, format, partial(keep_spans, terms=keep_terms), rules):
+        if isinstance(piece, Verbatim):
+            copied += [piece.text] * bool(piece.text)
+            continue
+        if copied and piece is not None:
+            yield Verbatim("".join(copied))
+            copied.clear()
+        yield piece
+    if copied:
+        yield Verbatim("".join(copied))
+
+
+def _pieces(text: str, format: TextFormat, keep: Spans, rules: TagRules | None) -> Iterator[Piece | None]:
+    match format:
+        case "text":
+            return plain.pieces(text, keep)
+        case "html":
+            return html.pieces(text, keep, rules)
+        case "xml":
+            return html.pieces(text, keep, rules, xml=True)
+        case "markdown":
+            return markdown.pieces(text, keep, rules)
+        case "marks":
+            return _marked(text, keep)
+
+
+def _marked(text: str, keep: Spans) -> Iterator[Piece | None]:
+    """Yield the pieces of one block, whose marks are opaque; halves of pairs that are not well nested become singles.
+
+    A word to keep that was joined with a mark is shown to the model as a mark: it would read as another one of the text.
+    """
+    for start, stop in portions(text, 0, len(text)):
+        for piece in build(map(_mark_item, parts(text[start:stop])), keep):
+            if isinstance(piece, Block):
+                own = (replace(mark, word=mark.word and not MARK.search(mark.opening)) for mark in piece.marks)
+                yield replace(piece, marks=tuple(own))
+            else:
+                yield piece
+        yield None
+
+
+def _mark_item(part: tuple[str, bool]) -> InlineItem:
+    text, is_mark = part
+    if not is_mark:
+        return InlineItem.text(text)
+    mark = MARK.fullmatch(text)
+    if mark is None or mark[3]:
+        return InlineItem("single", text)
+    return InlineItem("close" if mark[1] else "open", text, name=mark[2])

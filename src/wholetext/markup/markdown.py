@@ -1,0 +1,542 @@
+"""Splits Markdown into literals and blocks.
+
+`pyromark` (CommonMark with tables, footnotes, strikethrough, task lists, math, alerts and heading attributes) reports the
+source bytes of each event. Bytes between two events are copied, so that a document comes back unchanged however the parser
+reads it. Paragraphs, headings, list items and table cells are blocks; a hard break ends a block. Emphasis and links are
+pairs. A shortcut link (`[text]` that is its own label) is kept, because a translated label would have no definition. Front
+matter, code and definitions are copied; `text.html` reads HTML blocks, unless their lines have a prefix such as `> `.
+
+`MarkdownNotation` escapes text that would become markup, and keeps emphasis valid beside other characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, cast
+
+import pyromark
+
+from wholetext.markup import html
+from wholetext.markup.blocks import InlineItem, Spans
+from wholetext.markup.html import TagRules
+from wholetext.markup.marks import Block, Edge, Piece, Verbatim
+from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
+from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS, portions
+
+_OPTIONS = (
+    pyromark.Options.ENABLE_TABLES
+    | pyromark.Options.ENABLE_FOOTNOTES
+    | pyromark.Options.ENABLE_STRIKETHROUGH
+    | pyromark.Options.ENABLE_TASKLISTS
+    | pyromark.Options.ENABLE_MATH
+    | pyromark.Options.ENABLE_GFM
+    | pyromark.Options.ENABLE_HEADING_ATTRIBUTES
+)
+FRONT_MATTER = re.compile(
+    r"(?:---|\+\+\+)[ \t]*\r?\n(?=#|[\w.\"'-]+[ \t]*[:=])(?:.*\n)*?(?:---|\.\.\.|\+\+\+)[ \t]*(?:\r?\n|\Z)"
+)
+_PAUSE_EVENTS = 200
+_PAUSE_BYTES = 8_000
+
+_DELIMITERS = {"Emphasis": 1, "Strong": 2, "Strikethrough": 2, "Superscript": 1, "Subscript": 1, "Link": 1, "Image": 2}
+_SINGLES = frozenset({"Code", "InlineMath", "DisplayMath", "FootnoteReference"})
+_SKIPPED = frozenset({"CodeBlock", "MetadataBlock"})
+_TRANSLATED_LINKS = ("Inline", "Reference")
+_PREFIX = re.compile(rb"[ \t>]*")  # of a line that continues a block
+_BLANK_LINE = re.compile(r"\n[ \t\r]*(?=\n)")
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
+
+
+def pieces(text: str, keep: Spans, rules: TagRules | None = None) -> Iterator[Piece | None]:
+    """Yield pieces whose source notations, concatenated, equal `text`, and None where the caller can pause."""
+    front = FRONT_MATTER.match(text)
+    if front:
+        yield Verbatim(front[0])
+        text = text[front.end() :]
+    yield from _Reader(text, keep, rules or TagRules()).pieces()
+
+
+@dataclass(slots=True)
+class _Pair:
+    name: str
+    width: int  # bytes of its opening delimiter
+
+
+class _Reader:
+    """Turns the parser's events into pieces. `_at` is the byte up to which the source has been processed."""
+
+    def __init__(self, text: str, keep: Spans, rules: TagRules) -> None:
+        self._source = text.encode("utf-8", "surrogatepass")
+        parsed = re.sub("[\ud800-\udfff]", "\ufffd", text)  # of the same length in bytes
+        self._parsed = parsed.encode()
+        self._events = cast("Iterator[tuple[Any, Any]]", pyromark.events_with_range(parsed, options=_OPTIONS))
+        self._keep = keep
+        self._rules = rules
+        self._copied = frozenset(f"<{name}" for name in (*_COPIED, *rules.ignore))
+        self._at = 0
+        self._items: list[InlineItem] = []
+        self._parts: list[tuple[str, str]] = []  # of the current text: as shown, and in the source
+        self._characters = 0  # of the block's texts
+        self._pairs: list[_Pair] = []
+        self._container = ""  # the innermost that has inline content
+        self._skipping = 0  # open elements within a skipped one, and that
+        self._html: list[tuple[int, int]] | None = None  # the lines of the current HTML block
+        self._has_labels = re.search(r"^[ \t>]*\[(?:[^\[\]\\]|\\.)*+\]:", parsed, re.MULTILINE) is not None
+        self._done: list[Piece] = []
+
+    def pieces(self) -> Iterator[Piece | None]:
+        paused = 0
+        for number, (event, span) in enumerate(self._events, 1):
+            kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
+            start, end = max(span["start"], self._at), max(span["end"], self._at)
+            if kind == "Text" and end - start > MAX_SEGMENT_CHARACTERS and not self._skipping:
+                yield from self._long_text(start, end)
+            elif kind == "End" and value == "HtmlBlock":
+                yield from self._html_block()
+            else:
+                self._take(kind, value, start, end)
+            yield from self._flush()
+            if number % _PAUSE_EVENTS == 0 or self._at - paused > _PAUSE_BYTES:
+                paused = self._at
+                yield None
+        self._end_block()
+        self._copy(len(self._source))
+        yield from self._flush()
+
+    def _flush(self) -> Iterator[Piece]:
+        yield from self._done
+        self._done.clear()
+
+    def _take(self, kind: str, value: Any, start: int, end: int) -> None:
+        if kind in ("Start", "End"):
+            name, data = (value, None) if isinstance(value, str) else next(iter(value.items()))
+            (self._start if kind == "Start" else self._end)(name, data, start, end)
+        elif self._skipping:
+            return
+        elif kind == "Text":
+            self._text(value, start, end)
+        elif kind == "SoftBreak":
+            self._soft_break(start, end)
+        elif kind == "InlineMath" and self._source[max(start - 1, 0) : start].isalnum():  # of `%1$s and %2$s`
+            self._text(self._slice(start, end), start, end)
+        elif kind in _SINGLES:
+            self._single(start, end, is_word=kind != "FootnoteReference")
+        elif kind == "InlineHtml":
+            self._inline_html(start, end)
+        elif kind == "Html" and self._html is not None:
+            self._html.append((start, end))
+        elif kind in ("TaskListMarker", "Rule", "HardBreak"):
+            self._end_block()
+            self._copy(end)
+
+    # -- elements
+
+    def _start(self, name: str, data: Any, start: int, end: int) -> None:
+        if self._skipping or name in _SKIPPED:
+            self._skipping += 1
+            self._end_block()
+        elif name not in _DELIMITERS:
+            self._end_block()
+            self._container = name
+            if name == "HtmlBlock":
+                self._html = []
+        elif name in ("Link", "Image") and data["link_type"] not in _TRANSLATED_LINKS:
+            self._single(start, end, is_word=True)
+            self._skipping = 1
+        else:
+            self._place_gap(start)
+            width = _DELIMITERS[name]
+            if name == "Strikethrough" and self._source[start : start + 2] != b"~~":
+                width = 1
+            self._pairs.append(_Pair(name, width))
+            self._add(InlineItem("open", self._slice(start, start + width), name=name), start + width)
+
+    def _end(self, name: str, data: Any, start: int, end: int) -> None:
+        if self._skipping:
+            self._skipping -= 1
+        elif name not in _DELIMITERS:
+            self._end_block()
+        elif self._pairs and self._pairs[-1].name == name:
+            pair = self._pairs.pop()
+            closing = self._at if name in ("Link", "Image") else max(end - pair.width, self._at)
+            self._place_gap(closing)
+            self._add(InlineItem("close", self._slice(closing, end), name=name), end)
+
+    def _html_block(self) -> Iterator[Piece | None]:
+        """Parse an HTML block as an HTML document, unless its lines have a prefix."""
+        lines, self._html = self._html or [], None
+        if not lines or any(before[1] != after[0] for before, after in pairwise(lines)):
+            return
+        self._copy(lines[0][0])
+        yield from self._flush()
+        source = self._slice(lines[0][0], lines[-1][1])
+        ends_with_blank_line = not _BLANK_LINE.search(source)
+        for piece in html.pieces(source, self._keep, self._rules):
+            if ends_with_blank_line and isinstance(piece, Block):
+                yield replace(piece, writer=_without_blank_lines(piece.writer))
+            else:
+                yield piece
+        self._at = lines[-1][1]
+
+    # -- inline content
+
+    def _text(self, shown: str, start: int, end: int) -> None:
+        source = self._slice(start, end)
+        gap = self._source[self._at : start]
+        if shown == self._parsed[start:end].decode("utf-8", "replace"):
+            shown = source
+        if gap.endswith(b"\\") and source and source[0] == shown[:1]:  # an escaped character
+            self._place_gap(start - 1)
+            self._parts += (source[0], "\\" + source[0]), (source[1:], source[1:])
+        else:
+            self._place_gap(start)
+            if shown != source and (len(shown) != 1 or is_symbol(shown)):
+                self._single(start, end)
+                return
+            self._parts.append((shown, source))
+        self._at = end
+        self._characters += end - start
+        if self._characters > MAX_SEGMENT_CHARACTERS:
+            self._end_block()
+
+    def _long_text(self, start: int, end: int) -> Iterator[Piece | None]:
+        self._place_gap(start)
+        text = self._slice(start, end)
+        for begin, stop in portions(text, 0, len(text)):
+            self._parts.append((text[begin:stop], text[begin:stop]))
+            self._end_block()
+            yield from self._flush()
+            yield None
+        self._at = end
+
+    def _soft_break(self, start: int, end: int) -> None:
+        if self._source[self._at : start].strip():
+            self._place_gap(start)
+        if self._items or self._parts:
+            self._parts.append(("\n", self._slice(self._at, end)))
+            self._at = end
+        else:
+            self._copy(end)
+
+    def _inline_html(self, start: int, end: int) -> None:
+        self._place_gap(start)
+        source = self._slice(start, end)
+        tag = _TAG.match(source)
+        if tag is None or source.endswith("/>"):
+            self._add(InlineItem("single", source), end)
+        else:
+            self._add(InlineItem("close" if tag[1] else "open", source, name=f"<{tag[2].lower()}"), end)
+
+    def _single(self, start: int, end: int, *, is_word: bool = False) -> None:
+        self._place_gap(start)
+        self._add(InlineItem("single", self._slice(start, end), word=is_word), end)
+
+    # -- what was found
+
+    def _slice(self, start: int, end: int) -> str:
+        return self._source[start:end].decode("utf-8", "surrogatepass")
+
+    def _copy(self, end: int) -> None:
+        """Copy everything up to `end` as a literal."""
+        if end > self._at:
+            self._done.append(Verbatim(self._slice(self._at, end)))
+            self._at = end
+
+    def _place_gap(self, start: int) -> None:
+        """Place bytes that no event covers: before a block they are copied, after a soft break they are the line's prefix."""
+        if start <= self._at:
+            return
+        if not self._items and not self._parts:
+            self._copy(start)
+            return
+        if self._parts and self._parts[-1][0] == "\n":
+            prefix = _PREFIX.match(self._source, self._at, start)
+            stop = prefix.end() if prefix else self._at
+            self._parts[-1] = ("\n", self._parts[-1][1] + self._slice(self._at, stop))
+            self._at = stop
+        if start > self._at:
+            self._add(InlineItem("single", self._slice(self._at, start)), start)
+
+    def _add(self, item: InlineItem, end: int) -> None:
+        self._end_text()
+        if item.source:
+            self._items.append(item)
+        self._at = max(end, self._at)
+        if len(self._items) >= MOST_ITEMS:
+            self._end_block()
+
+    def _end_text(self) -> None:
+        parts = [part for part in self._parts if part[1]]
+        self._parts = []
+        if not parts:
+            return
+        plain = next((at for at, (one, other) in enumerate(parts) if one == "\n" or one != other), len(parts))
+        line = "".join(one for one, _ in parts[:plain])
+        if not self._items and (directive := _DIRECTIVE.match(line)):
+            if title := directive["title"]:
+                self._items += InlineItem("single", directive[0][: -len(title) - 1]), InlineItem.text(title)
+            self._items.append(InlineItem("single", "]" if title else directive[0]))
+            rest = line[directive.end() :]
+            parts[:plain] = [(rest, rest)]
+        ends = len(parts) > 1 and parts[-2][0] == "\n" and _DIRECTIVE_END.fullmatch(parts[-1][1]) is not None
+        closing = parts.pop()[1] if ends else ""
+        self._add_text(parts)
+        if closing:
+            self._items.append(InlineItem("single", closing))
+
+    def _add_text(self, parts: Sequence[tuple[str, str]]) -> None:
+        shown, source = "".join(part[0] for part in parts), "".join(part[1] for part in parts)
+        if shown == source:
+            self._items += _with_wiki_links(source)
+            return
+        offsets: list[int] = []
+        at = 0
+        for one, written in parts:
+            offsets.extend(range(at, at + len(written)) if one == written else (at,))
+            at += len(written)
+        self._items.append(InlineItem.text(source, shown, [*offsets, at]))
+
+    def _end_block(self) -> None:
+        self._end_text()
+        items, self._items, self._characters = self._items, [], 0
+        if not items:
+            return
+        context = _Context.of(items, self._container, self._has_labels)
+        build = BlockBuilder(self._keep, lambda texts: MarkdownNotation(context, texts))
+        self._done += build(list(_with_copied_elements(items, self._copied)))
+
+
+_DIRECTIVE = re.compile(r":{3,}[ \t]*[\w-]*(?:\[(?P<title>[^\[\]\n]{1,200})\])?|(?:!!!|\?\?\?\+?)[ \t]+[\w-]+")
+_DIRECTIVE_END = re.compile(":{3,}")
+"""The lines around a box of Docusaurus and others (`:::note`), and the one before a box of MkDocs (`!!! note`)."""
+_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<alias>[^\[\]|\n]{1,200}))?\]\]")
+
+
+def _with_wiki_links(text: str) -> Iterator[InlineItem]:
+    """Yield a text's items: links as wikis and Obsidian write them name pages and stay, but for what they show instead."""
+    at = 0
+    for link in _WIKI_LINK.finditer(text):
+        if link.start() > at:
+            yield InlineItem.text(text[at : link.start()])
+        if link["alias"] and not link[0].startswith("!"):
+            yield InlineItem("open", text[link.start() : link.start("alias")], name="[[")
+            yield InlineItem.text(link["alias"])
+            yield InlineItem("close", "]]", name="[[")
+        else:
+            yield InlineItem("single", link[0], word=True)
+        at = link.end()
+    if at < len(text):
+        yield InlineItem.text(text[at:])
+
+
+_PLACEHOLDER = re.compile(r"__[A-Z]\w*[\d_]\w*__")
+"""A placeholder in capitals, which is not emphasis."""
+
+_COPIED = ("code", "kbd", "samp", "var", "svg", "math", "script", "style")
+
+
+def _with_copied_elements(items: list[InlineItem], names: frozenset[str]) -> Iterator[InlineItem]:
+    """Yield the items, with untranslated inline HTML elements, and names like `__PH0__`, as one single each."""
+    closing = {item.name: at for at, item in enumerate(items) if item.kind == "close" and item.name in names}
+    stop = -1
+    for at, item in enumerate(items):
+        if at < stop:
+            continue
+        emphasis = "".join(one.source for one in items[at : at + 3]) if item.source == "__" else ""
+        if _PLACEHOLDER.fullmatch(emphasis):
+            stop = at + 3
+            yield InlineItem("single", emphasis, word=True)
+        elif item.kind == "open" and closing.get(item.name, -1) > at:
+            stop = next(n for n in range(at, len(items)) if items[n].kind == "close" and items[n].name == item.name) + 1
+            yield InlineItem("single", "".join(one.source for one in items[at:stop]), word=True)
+        else:
+            yield item
+
+
+# ---- writing
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """Properties of a block in the source: how it breaks lines, which entities it uses, which signs it does not escape."""
+
+    container: str
+    has_labels: bool
+    line_break: str
+    entities: dict[str, str]
+    raw: str
+
+    @classmethod
+    def of(cls, items: Iterable[InlineItem], container: str, has_labels: bool) -> _Context:
+        breaks = Counter[str]()
+        entities: dict[str, str] = {}
+        raw: list[str] = []
+        for item in items:
+            if item.kind != "text":
+                continue
+            if not item.offsets:
+                raw.append(item.shown)
+                continue
+            for at, character in enumerate(item.shown):
+                source = item.source[item.offsets[at] : item.offsets[at + 1]]
+                if source == character:
+                    raw.append(character)
+                elif character == "\n":
+                    breaks[source] += 1
+                elif source[0] == "&":
+                    entities.setdefault(character, source)
+        raw_text = "".join(raw)
+        line_break = breaks.most_common(1)[0][0] if breaks else "\n" if "\n" in raw_text else " "
+        entities = {sign: form for sign, form in entities.items() if sign not in raw_text}
+        return cls(container, has_labels, line_break, entities, "".join(sign for sign in "~$" if sign in raw_text))
+
+
+_RISKY = r"\\*_`\[\]<&~$|"
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*)(?:;|$)|&#?$")
+_TAG_START = re.compile(r"<(?:[A-Za-z/!?]|$)")
+_LINE_START = re.compile(
+    r"(?P<number>[0-9]{1,9})(?=[.)](?:\s|$))|[-+](?=\s|$)|#{1,6}(?=\s|$)|>|=+\s*$|(?:[-_]\s*+){2,}$|(?=[:|\s]*-)[-:|][-:|\s]*$"
+)
+_DELIMITERS_FIRST = re.compile(r"[*_~]")
+_DELIMITERS_LAST = re.compile(r"[*_~]$")
+_LINE_BREAK = re.compile(r"[ \t]*(?:\r\n?|\n)\s*")
+
+
+class MarkdownNotation(SourceNotation):
+    """Writes text so that no Markdown parser reads markup in it; begins each line with the block's prefix."""
+
+    def __init__(self, context: _Context, texts: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__()
+        self._context = context
+        self._risky = re.compile(f"[{_RISKY}{re.escape(''.join(context.entities))}]")
+        pairs = list(texts)
+        self._sources = [source for _, source in pairs]
+        is_within = context.container in (
+            "Heading",
+            "TableCell",
+        )  # a line: what begins it is no markup if the source has it
+        self._begins_within = is_within and _LINE_START.match("".join(self._sources[:1])) is not None
+        self.learn(pairs)
+
+    def write(self, text: str) -> str:
+        begins = text[: len(text) - len(text.lstrip("\r\n"))]
+        has_brackets = "[" in text or "]" in text
+        escaped = has_brackets and (self._context.has_labels or not _brackets_are_text(text))
+        lines = [self._line(line, escaped) for line in _LINE_BREAK.split(text[len(begins) :])]
+        return (self._context.line_break if begins else "") + self._context.line_break.join(lines)
+
+    def arrange(self, written: list[str], edges: Sequence[Edge]) -> None:
+        """Keep delimiters of emphasis valid, which they are only beside certain characters (CommonMark 6.2).
+
+        White space at the inner edges moves outside; `_` within a word becomes `*`; a space separates a letter from a
+        delimiter that has punctuation on its other side. The source's own texts, whose delimiters are valid, do not change.
+        """
+        if [text for text in written[::2] if text] == self._sources:
+            return
+        for place, _, closes in edges:
+            if closes and _DELIMITERS_FIRST.match(written[place]):
+                inner = written[place - 1]
+                written[place - 1] = inner.rstrip()
+                written[place + 1] = inner[len(written[place - 1]) :] + written[place + 1]
+            elif not closes and _DELIMITERS_LAST.search(written[place]):
+                inner = written[place + 1]
+                written[place + 1] = inner.lstrip()
+                written[place - 1] += inner[: len(inner) - len(written[place + 1])]
+        in_words = {number for place, number, closes in edges if _neighbour(written, place, after=closes).isalnum()}
+        for place, number, closes in edges:
+            delimiters = (_DELIMITERS_LAST.search if closes else _DELIMITERS_FIRST.match)(written[place])
+            if number not in in_words or delimiters is None:
+                continue
+            if set(written[place]) == {"_"}:
+                written[place] = "*" * len(written[place])
+            outer = _neighbour(written, place, after=closes)
+            if outer.isalnum() and _is_punctuation(_neighbour(written, place, after=not closes, own=True)):
+                at = place + 1 if closes else place - 1
+                written[at] = " " + written[at] if closes else written[at] + " "
+
+    def _line(self, line: str, brackets: bool) -> str:
+        raw = {sign for sign in self._context.raw if line.count(sign) == 1}
+        line = self._risky.sub(lambda found: self._sign(line, found.start(), brackets, raw), line)
+        start = None if self._begins_within else _LINE_START.match(line)
+        if start and start["number"]:
+            return f"{start['number']}\\{line[start.end() :]}"
+        if start:
+            return "\\" + line
+        if self._context.container == "Heading" and line.endswith("#"):
+            return line[:-1] + "\\#"
+        return line
+
+    def _sign(self, line: str, at: int, brackets: bool, raw: set[str]) -> str:
+        sign = line[at]
+        if sign in self._context.entities:  # which is no markup, and reads as such behind a backslash
+            return self._context.entities[sign]
+        if sign in "[]":
+            is_markup = brackets
+        elif sign in "~$":
+            is_markup = sign not in raw
+        elif sign == "|":
+            is_markup = self._context.container == "TableCell"
+        else:
+            is_markup = _is_markup(line, at)
+        return "\\" + sign if is_markup else sign
+
+
+def _neighbour(written: Sequence[str], place: int, *, after: bool, own: bool = False) -> str:
+    """Return the character before or after a mark and equal delimiters; with `own` also look inside the mark."""
+    step = 1 if after else -1
+    at = place if own else place + step
+    kind = written[place][:1] if after == own else written[place][-1:]
+    while 0 <= at < len(written):
+        rest = written[at].lstrip(kind) if after else written[at].rstrip(kind)
+        if rest:
+            return rest[0] if after else rest[-1]
+        at += step
+    return " "
+
+
+def _is_punctuation(character: str) -> bool:
+    return character in _PUNCTUATION or unicodedata.category(character)[0] == "P"
+
+
+def _is_markup(line: str, at: int) -> bool:
+    """Whether the sign at `at` could be markup, for any text before and after the line."""
+    sign, before, after = line[at], line[at - 1 : at] if at else "", line[at + 1 : at + 2]
+    match sign:
+        case "\\":
+            return not after or after in _PUNCTUATION
+        case "*":
+            return not (before.isspace() and after.isspace())
+        case "_":
+            return not ((before.isspace() and after.isspace()) or (before.isalnum() and after.isalnum()))
+        case "<":
+            return _TAG_START.match(line, at) is not None
+        case "&":
+            return _REFERENCE.match(line, at) is not None
+        case _:
+            return True
+
+
+def _brackets_are_text(text: str) -> bool:
+    """Whether brackets are balanced, and none begins a footnote or a task or is followed by a link's target."""
+    depth = 0
+    for found in re.finditer(r"[\[\]]", text):
+        depth += 1 if found[0] == "[" else -1
+        if depth < 0:
+            return False
+    return depth == 0 and not re.search(r"\[\^|\][(\[:]|\]$|^\[[ xX]?\]", text)
+
+
+def _without_blank_lines(writer: Callable[[str], str] | None) -> Callable[[str], str]:
+    """Make a writer for an HTML block, which a blank line would end."""
+
+    def write(text: str) -> str:
+        written = writer(text) if writer else text
+        return _BLANK_LINE.sub("", written)
+
+    return write

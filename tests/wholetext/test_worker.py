@@ -1,0 +1,122 @@
+"""A worker process that something else ends is no fault of the file that it has, or would have had."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.waiting import HANG_S, until
+from wholetext.errors import InvalidFile
+from wholetext.files.content import ReadOptions
+from wholetext.files.worker import SOURCE, Workers, WorkerTask
+
+
+def of_this_process() -> set[psutil.Process]:
+    """The worker processes of this one that run, also those of other tests that have not ended yet."""
+    found = set[psutil.Process]()
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if child.status() != psutil.STATUS_ZOMBIE and "wholetext.files.worker" in child.cmdline():
+                found.add(child)
+    return found
+
+
+@pytest.fixture
+def others() -> set[psutil.Process]:
+    return of_this_process()
+
+
+@pytest.fixture
+def workers(others: set[psutil.Process]) -> Iterator[Workers]:
+    workers = Workers(memory_bytes=2**30, timeout_s=HANG_S, at_once=2)
+    workers.prepare()
+    yield workers
+    workers.close()
+
+
+def task(folder: Path) -> WorkerTask:
+    return WorkerTask("read", str(folder), ReadOptions("txt", "ja"))
+
+
+async def test_an_idle_process_that_has_ended_takes_no_task(
+    tmp_path: Path, workers: Workers, others: set[psutil.Process]
+) -> None:
+    (tmp_path / SOURCE).write_text("Can I see it?")
+    for signal_number in (signal.SIGKILL, signal.SIGTERM):
+        (idle,) = of_this_process() - others
+        idle.send_signal(signal_number)
+        await until(lambda idle=idle: not idle.is_running() or idle.status() == psutil.STATUS_ZOMBIE, "its end")
+        given = task(tmp_path)
+        await workers.run(given)
+        assert "Can I see it?" in given.file("units").read_text()
+
+
+class Pipe:
+    """A named pipe as a document's source: a worker that reads it is amid its task until it is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / SOURCE
+        os.mkfifo(self.path)
+        # For both directions, so that no worker waits for another end, and none reads this one's end before `write`.
+        self._end = os.open(self.path, os.O_RDWR)
+
+    async def reader(self, others: set[psutil.Process]) -> psutil.Process:
+        """Wait until a worker reads it, and return which."""
+        found: list[psutil.Process] = []
+
+        def is_read() -> bool:
+            found[:] = [one for one in of_this_process() - others if self._is_open_in(one)]
+            return bool(found)
+
+        await until(is_read, "a worker that reads its source")
+        return found[0]
+
+    def _is_open_in(self, process: psutil.Process) -> bool:
+        with suppress(OSError):  # it ends
+            return any(one.samefile(self.path) for one in Path(f"/proc/{process.pid}/fd").iterdir() if one.exists())
+        return False
+
+    def write(self, data: bytes) -> None:
+        """Let the worker that reads it have this, and go on."""
+        os.write(self._end, data)
+        self.close()
+
+    def close(self) -> None:
+        os.close(self._end)
+
+
+async def kill_the_one_that_reads(pipe: Pipe, others: set[psutil.Process]) -> None:
+    reader = await pipe.reader(others)
+    reader.kill()
+    await until(lambda: not reader.is_running() or reader.status() == psutil.STATUS_ZOMBIE, "its end")
+
+
+async def test_a_task_amid_which_its_process_is_killed_is_given_to_another_one(
+    tmp_path: Path, workers: Workers, others: set[psutil.Process]
+) -> None:
+    pipe, given = Pipe(tmp_path), task(tmp_path)
+    running = asyncio.create_task(workers.run(given))
+    await kill_the_one_that_reads(pipe, others)
+    await pipe.reader(others)
+    pipe.write(b"Can I see it?")
+    await running
+    assert "Can I see it?" in given.file("units").read_text()
+
+
+async def test_a_file_amid_which_processes_are_killed_twice_is_blamed(
+    tmp_path: Path, workers: Workers, others: set[psutil.Process]
+) -> None:
+    pipe = Pipe(tmp_path)
+    running = asyncio.create_task(workers.run(task(tmp_path)))
+    for _ in range(2):
+        await kill_the_one_that_reads(pipe, others)
+    with pytest.raises(InvalidFile, match="memory"):
+        await running
+    pipe.close()
