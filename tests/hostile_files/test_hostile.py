@@ -1,7 +1,7 @@
 """Whatever a file is, it does no harm: it is refused with an error of its own, or read, and what was read can be written.
 
-Files are read and written in a process with the bounds of a worker's (`wholetext/files/worker.py`), one after the other: starting
-a process takes longer than most of these files.
+Files are read and written in a process with the bounds of a worker's (`wholetext/files/worker.py`), one after the other:
+starting a process takes longer than most of these files.
 """
 
 from __future__ import annotations
