@@ -6,6 +6,7 @@ import ast
 import sys
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,27 @@ def may_import(file: Path, name: str) -> bool:
 def test_imports_run_downward(file: Path) -> None:
     refused = [name for name in imports(file) if not may_import(file, name)]
     assert not refused, f"{file.relative_to(SOURCE)} imports {', '.join(refused)}"
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Nor for their types alone."""
+    names = {
+        ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): file for file in modules()
+    }
+    graph = TopologicalSorter(
+        {name: {one for one in imported_modules(file) if one in names and one != name} for name, file in names.items()}
+    )
+    graph.prepare()  # raises CycleError, which names them
+
+
+def imported_modules(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                is_module = (SOURCE / f"{node.module}.{alias.name}".replace(".", "/")).with_suffix(".py").exists()
+                yield f"{node.module}.{alias.name}" if is_module else node.module
 
 
 @pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(SOURCE)))
