@@ -107,7 +107,7 @@ class DocumentOptions:
         """Those that are stored of a document. Raises `DocumentLost`."""
         try:
             values: dict[str, Any] = json.loads(stored)
-            if not isinstance(values.get("glossary", ""), str):  # of an older version
+            if isinstance(values["glossary"], dict):  # of an older version
                 values |= {"glossary": "", "entries": values["glossary"]}
             keep, instructions = tuple(values["keep"]), tuple(values["instructions"])
             options = Options(

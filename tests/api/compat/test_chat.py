@@ -219,9 +219,9 @@ def test_the_terms_of_an_instruction_are_a_glossary() -> None:
     found = task(
         "根据以下术语表（可以为空）：\n駅->车站 #名词\n\n将下面的日文文本根据对应关系和备注翻译成中文：駅です。"
     )
-    assert (found.texts, dict(found.glossary)) == (("駅です。",), {"駅": "车站"})
+    assert (found.texts, dict(found.options.glossary)) == (("駅です。",), {"駅": "车站"})
     found = task(KISS.replace("{to}", "Japanese").replace("{text}", TEXT))
-    assert dict(found.glossary) == {"a": "b"}
+    assert dict(found.options.glossary) == {"a": "b"}
 
 
 def test_the_last_user_message_counts() -> None:
@@ -260,7 +260,7 @@ def test_a_batch_of_kiss_translator(system: str, written: str | None) -> None:
     }
     found = task(json.dumps(batch), system)
     assert (found.target, found.format, found.texts) == ("ja", "text", ("One <b1>cat</b1>.", "Two\nthree."))
-    assert (found.glossary, found.keep, found.formality, found.context) == (
+    assert (found.options.glossary, found.options.keep, found.options.formality, found.options.context) == (
         {"cat": "猫"},
         ("React",),
         "prefer_less",
