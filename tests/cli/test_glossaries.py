@@ -54,6 +54,7 @@ def test_a_glossary_is_shared_given_and_deleted(url: str, keys: dict[str, str]) 
     [one] = listed(url)
     assert (one["id"], one["name"], one["owner"], one["dictionaries"]) == (id, "IT", keys["alice"], [PAIR])
     assert "alice" in run(url, "list")
+    assert id in run(url, "list")  # whole, however wide the terminal is
     run(url, "share", "IT")
     assert [one["owner"] for one in listed(url)] == [None]
     assert module.SHARED in run(url, "list")
@@ -73,7 +74,7 @@ def test_what_is_wrong_is_one_error(url: str, keys: dict[str, str]) -> None:
             run(url, *arguments)
     with pytest.raises(ConfigError, match=f"{first}.*{second}|{second}.*{first}"):
         run(url, "delete", "IT")
-    with pytest.raises(GlossaryExists):
+    with pytest.raises(GlossaryExists, match=second):
         run(url, "share", first)
     with pytest.raises(ConfigError, match=r"storage\.url"):
         run("", "list")

@@ -105,3 +105,10 @@ def test_an_unknown_pipeline_is_refused_with_those_that_are_installed(install: I
         chosen("static")
     assert refusal.value.param == "pipeline.name"
     assert "\n" not in refusal.value.message
+
+
+def test_a_registered_pipeline_that_cannot_be_imported_is_an_error_of_the_settings(install: Install) -> None:
+    install("stranger", {"strange": "no_such_module:build"})
+    settings = chosen("strange")
+    with pytest.raises(ConfigError, match="no_such_module"):
+        stack.build_pipeline(settings, stack.engine_spec(settings))

@@ -78,10 +78,15 @@ async def test_an_installed_package_adds_a_format(tmp_path: Path, monkeypatch: p
     workers.close()
 
 
-def test_an_entry_point_that_is_no_format_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, monkeypatch, "ini_format:read")
-    with pytest.raises(TypeError, match="ini_format:read"):
-        formats.all_formats()
+@pytest.mark.parametrize("value", ["ini_format:read", "no_such_module:FORMAT"])
+def test_an_entry_point_that_is_no_format_is_named_and_left_out(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(tmp_path, monkeypatch, value)
+    assert formats.all_formats() == formats.FORMATS
+    assert value in caplog.text
+    with pytest.raises(UnsupportedFile):
+        formats.format_of("ini")
 
 
 def test_no_package_takes_a_format_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

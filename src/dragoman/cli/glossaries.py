@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TypeVar
 
 import click
-from rich.table import Table
+from rich.table import Column, Table
 
 from dragoman.cli.console import console, say
 from dragoman.cli.database import on_database
@@ -48,7 +48,9 @@ def list_(loaded: Loaded, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_fields(one) for one in stored], ensure_ascii=False, indent=2, default=str))
         return
-    table = Table("name", "id", "owner", "entries", "languages", box=None, pad_edge=False)
+    table = Table(
+        "name", Column("id", no_wrap=True, min_width=36), "owner", "entries", "languages", box=None, pad_edge=False
+    )
     for one in stored:
         pairs = ", ".join(f"{pair.source} → {pair.target}" for pair in one.pairs)
         owner = SHARED if one.is_shared else f"{names.get(one.account_id, 'a key')} ({one.account_id})"

@@ -148,6 +148,7 @@ class Documents:
 
     async def open(self) -> None:
         """Find the documents' files, and report where they are. Raises `ConfigError` for a folder that others do not share."""
+        formats.installed()  # now, so that a package that fails is in the log of the start
         await self.places.open()
         self._beating = asyncio.create_task(self._beat())
 

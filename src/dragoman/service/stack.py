@@ -22,6 +22,7 @@ from dragoman import phrasebook
 from dragoman.engine import forkserver, process
 from dragoman.engine.checkpoint import read_config, revision
 from dragoman.engine.spec import EngineSpec, device, resolve
+from dragoman.errors import ConfigError
 from dragoman.gpu import Fresh, find_gpus
 from dragoman.guard import MARK_PREFIX
 from dragoman.pipelines.base import Pipeline, PipelineFactory
@@ -137,13 +138,21 @@ BUILT_IN: Mapping[str, PipelineFactory] = {"continuous": _build_continuous, "fak
 
 
 def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
-    """Build the pipeline that the settings name, without starting it: a built-in one, or one that a package registers."""
+    """Build the pipeline that the settings name, without starting it: a built-in one, or one that a package registers.
+
+    Raises `ConfigError` where the package cannot be imported.
+    """
     name = settings.pipeline.name
     log_file = forkserver.prepare(settings) if name != "fake" else None
     if name in BUILT_IN:
         return BUILT_IN[name](settings, spec, log_file)
     (entry,) = metadata.entry_points(group=PIPELINES, name=name)  # the settings have checked the name
-    build: PipelineFactory = entry.load()
+    try:
+        build: PipelineFactory = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"pipeline.name = {name!r}: its entry point {entry.value} cannot be imported: {error}"
+        ) from error
     return build(settings, spec, log_file)
 
 

@@ -147,6 +147,7 @@ class Collections:
         def move(connection: Connection) -> StoredCollection:
             row = self._row(connection, account_id, reference, own=True)
             name = new_name or _name(row)
+            self._check_name(connection, new_owner, name, but=row.id)
             values = {"account_id": new_owner, "updated_at": utc_now(), **self._names(new_owner, row.id, name)}
             try:
                 connection.execute(update(self.table).where(self.table.c.id == row.id).values(**values))
@@ -220,10 +221,8 @@ class Collections:
         fill: Callable[[str], None] = lambda id: None,
     ) -> str:
         """Create a collection with version 1, `fill` it, and return its id."""
-        name, c = self.checked_name(name), self.table.c
-        taken = connection.scalar(select(c.id).where(c.account_id == account_id, self._is_named(name)))
-        if taken is not None:
-            raise self._taken(name, f": {taken}")
+        name = self.checked_name(name)
+        self._check_name(connection, account_id, name)
         now, id = utc_now(), str(uuid.uuid4())
         row = {"id": id, "account_id": account_id, "version": 1, "created_at": now, "updated_at": now}
         try:
@@ -233,6 +232,13 @@ class Collections:
         fill(id)
         self._check_counts(connection, account_id)
         return id
+
+    def _check_name(self, connection: Connection, account_id: str, name: str, but: str = "") -> None:
+        """Raise `exists` where an owner has another collection of this name than the one with the id `but`."""
+        c = self.table.c
+        named = select(c.id).where(c.account_id == account_id, self._is_named(name), c.id != but)
+        if (taken := connection.scalar(named)) is not None:
+            raise self._taken(name, f": {taken}")
 
     def _check_counts(self, connection: Connection, account_id: str) -> None:
         """Raise `too_many` where an owner has more now than it may."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +12,8 @@ from pathlib import PurePosixPath
 
 from wholetext.errors import UnsupportedFile
 from wholetext.files.content import Content, ReadOptions, replaced_parts, single_part
+
+log = logging.getLogger("wholetext.files")
 
 GROUP = "wholetext.formats"
 """Of entry points, by which an installed package adds a format: each names a `Format`."""
@@ -98,13 +101,19 @@ _BY_EXTENSION: Mapping[str, Format] = {extension: one for one in FORMATS for ext
 
 @cache
 def installed() -> tuple[Format, ...]:
-    """The formats that installed packages add, in the order of their names. Raises TypeError for an entry that is none."""
+    """The formats that installed packages add, in the order of their names. An entry that cannot be loaded, or is none, is
+    logged and left out: the files of others are read nevertheless."""
     found: list[Format] = []
     for entry in sorted(entry_points(group=GROUP)):
-        added: object = entry.load()
-        if not isinstance(added, Format):
-            raise TypeError(f"the entry point {entry.name} = {entry.value} of {GROUP} is not a Format")
-        found.append(added)
+        try:
+            added: object = entry.load()
+        except Exception as error:  # noqa: BLE001 - of a package that this one does not know
+            log.error("the entry point %s = %s of %s fails: %r", entry.name, entry.value, GROUP, error)
+            continue
+        if isinstance(added, Format):
+            found.append(added)
+        else:
+            log.error("the entry point %s = %s of %s is not a Format", entry.name, entry.value, GROUP)
     return tuple(found)
 
 
