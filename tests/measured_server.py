@@ -18,7 +18,7 @@ import multiprocessing
 import re
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -161,8 +161,8 @@ class MeasuredServer:
         try:
             with suppress(BrokenPipeError, ConnectionResetError):  # refused before all of it was sent
                 connection.request(row.method, self.stored.url(row), body, headers)
-            answer = connection.getresponse()
-            status, content = answer.status, answer.read()
+            with connection.getresponse() as answer:
+                status, content = answer.status, answer.read()
         except ConnectionResetError:
             status, content = 0, b""
         finally:
@@ -177,10 +177,11 @@ class MeasuredServer:
     def _delete_documents(self, answer: bytes) -> None:
         """Those that an answer names, with the reading of their files, which has a limit of CPU time of its own."""
         for id in {*re.findall(rb"[0-9A-F]{32}", answer)} - {self.stored.ids["document"].encode()}:
-            connection = http.client.HTTPConnection(urlsplit(self.process.url).netloc, timeout=TIMEOUT_S)
-            connection.request("DELETE", f"/v1/documents/{id.decode()}", headers={"X-API-Key": self.key})
-            connection.getresponse().read()
-            connection.close()
+            with closing(
+                http.client.HTTPConnection(urlsplit(self.process.url).netloc, timeout=TIMEOUT_S)
+            ) as connection:
+                connection.request("DELETE", f"/v1/documents/{id.decode()}", headers={"X-API-Key": self.key})
+                connection.getresponse().read()
 
     def _settle(self, process: psutil.Process) -> None:
         """Wait for the file that was sent to be read, which would count as the next request's work."""
@@ -250,7 +251,11 @@ async def _fill(database: Database, account: Account) -> dict[str, str]:
 
 def _upload(process: ServerProcess, key: str) -> str:
     """The id of a document with a thousand segments, once it is done."""
-    connection = http.client.HTTPConnection(urlsplit(process.url).netloc, timeout=TIMEOUT_S)
+    with closing(http.client.HTTPConnection(urlsplit(process.url).netloc, timeout=TIMEOUT_S)) as connection:
+        return _uploaded(connection, key)
+
+
+def _uploaded(connection: http.client.HTTPConnection, key: str) -> str:
     lines = "".join(f"Line {number}.\n\n" for number in range(1_000))
     head = '--b\r\nContent-Disposition: form-data; name="target"\r\n\r\nja\r\n'
     head += '--b\r\nContent-Disposition: form-data; name="file"; '
