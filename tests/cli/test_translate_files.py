@@ -124,7 +124,9 @@ async def test_a_wrong_command_line_is_2_and_nothing_is_done(server: ServerProce
 async def test_an_interrupt_leaves_what_is_done(tmp_path: Path) -> None:
     async with serving(tmp_path, "--fake-step-ms=200") as server:
         (tmp_path / "short.txt").write_text("Hello.\n")
-        (tmp_path / "long.txt").write_text("".join(f"Where is the train station number {n}?\n\n" for n in range(15_000)))
+        (tmp_path / "long.txt").write_text(
+            "".join(f"Where is the train station number {n}?\n\n" for n in range(15_000))
+        )
         process = started(tmp_path, "long.txt", "short.txt", "--url", server.url)
         async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=HANG_S) as client:
             await until((tmp_path / "short.ja.txt").exists, "the short file")

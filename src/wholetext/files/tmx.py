@@ -26,6 +26,10 @@ MAX_LANGUAGES = 200
 """Variants of one unit."""
 
 
+MAX_PARTS = 10_000
+"""Codes, and texts between them, of an entry; its text with marks would be longer than any memory takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class TmxEntry:
     """A text and its translation, with marks in the order of the text's. Languages are normalised tags."""
@@ -95,7 +99,10 @@ def _text_variant(variants: list[tuple[str, Element]], source: str) -> tuple[str
 
 
 def _with_marks(segment: Element, numbers: _Numbers, *, is_text: bool) -> str | None:
-    """The text of a `seg` with marks. `numbers`: of the text's codes. None: its characters read like marks."""
+    """The text of a `seg` with marks. `numbers`: of the text's codes. None: its characters read like marks, or it has over
+    `MAX_PARTS`."""
+    if len(segment.children) > MAX_PARTS:
+        return None
     written: list[str] = []
     plain: list[str] = []
     opened: dict[str, int] = {}  # numbers of pairs, by `i`
