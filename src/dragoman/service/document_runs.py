@@ -13,7 +13,7 @@ import logging
 import shutil
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
@@ -76,7 +76,6 @@ _NOTES = {checks.FORMALITY_IGNORED, checks.CONTEXT_IGNORED, checks.INSTRUCTIONS_
 """Warnings about the request, which a document has once, and not with each segment."""
 
 
-_STORED = ("target", "source", "output", "glossary", "comments", "columns", "memory", "has_terms")
 _STORED_OPTIONS = ("context", "keep", "formality", "instructions")
 
 
@@ -99,7 +98,7 @@ class DocumentOptions:
 
     def stored(self) -> str:
         """As they are stored of a document."""
-        own = {name: getattr(self, name) for name in _STORED}
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "options"}
         return json.dumps(own | {name: getattr(self.options, name) for name in _STORED_OPTIONS})
 
     @classmethod
@@ -117,7 +116,7 @@ class DocumentOptions:
                 formality=values["formality"],
                 instructions=instructions,
             )
-            own: dict[str, Any] = {name: values[name] for name in _STORED if name in values}
+            own: dict[str, Any] = {one.name: values[one.name] for one in fields(cls) if one.name in values}
             own["columns"] = tuple(values["columns"])
             return cls(**own, options=options)
         except (ValueError, TypeError, KeyError):
@@ -152,25 +151,29 @@ class _Progress:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ServerParts:
+    """The parts of a server on which its documents stand."""
+
+    calls: Calls
+    glossaries: Glossaries
+    memories: Memories
+    metrics: Metrics
+
+
 class DocumentRuns:
     """Runs documents that the server `owner` has claimed."""
 
     def __init__(
         self,
-        calls: Calls,
-        glossaries: Glossaries,
-        memories: Memories,
-        metrics: Metrics,
+        parts: ServerParts,
         store: DocumentStore,
         places: DocumentPlaces,
         workers: Workers,
         settings: DocumentSettings,
         owner: str,
     ) -> None:
-        self._calls = calls
-        self._glossaries = glossaries
-        self._memories = memories
-        self._metrics = metrics
+        self._parts = parts
         self._store = store
         self._places = places
         self._workers = workers
@@ -233,7 +236,7 @@ class DocumentRuns:
         if ended["state"] in ("done", "error"):
             outcome = str(ended.get("error_code", OK))
             elapsed_s = (utc_now() - document.created_at).total_seconds()
-            self._metrics.document_ended(DocumentRecord(document.format, outcome, progress.characters, elapsed_s))
+            self._parts.metrics.document_ended(DocumentRecord(document.format, outcome, progress.characters, elapsed_s))
 
     async def _work(self, task: WorkerTask) -> None:
         """Have a worker do a task. Raises what `Workers.run` raises."""
@@ -242,7 +245,7 @@ class DocumentRuns:
             with file_errors():
                 await self._workers.run(task)
         finally:
-            self._metrics.document_worked_on(task.op, monotonic() - began_s)
+            self._parts.metrics.document_worked_on(task.op, monotonic() - began_s)
 
     async def _beat(self, document: StoredDocument, progress: _Progress) -> None:
         """Report that this server works on a document, and how far it is; return when it is no longer this server's."""
@@ -258,7 +261,7 @@ class DocumentRuns:
         """Read, translate and write a document; return the columns of its row that say how it ended."""
         if document.attempts > MAX_ATTEMPTS:
             raise EngineFailed(f"the server failed {MAX_ATTEMPTS} times on this document")
-        account = self._calls.accounts.account(document.account_id)
+        account = self._parts.calls.accounts.account(document.account_id)
         if account is None:
             raise Forbidden("the key of this document is not valid any more")
         files = self._places.of(document)
@@ -327,7 +330,7 @@ class DocumentRuns:
             raise InvalidFile(f"the document has {characters:,} characters to translate; this server accepts {most:,}")
         source = document.source
         if source is None:
-            detector = self._calls.translator.planner.detector
+            detector = self._parts.calls.translator.planner.detector
             detection, served = detector.detect(sample), detector.served
             source = detection.language
             if source is not None and not detection.is_served:
@@ -339,7 +342,7 @@ class DocumentRuns:
         found: dict[str, Any] = {"source": source, "characters": characters, "segments": len(units.sources)}
         await self._store.update(document.id, self._owner, **found)
         if not document.charged:
-            await self._calls.accounts.check_document(account, characters)
+            await self._parts.calls.accounts.check_document(account, characters)
         return replace(document, **found)
 
     async def _translate_units(
@@ -359,8 +362,8 @@ class DocumentRuns:
             request = replace(request, contexts=contexts, follows=follows, is_document=True)
             try:
                 async with (
-                    self._calls.registry.call(request, streamed=False) as call,
-                    aclosing(self._calls.translator.events(request)) as events,
+                    self._parts.calls.registry.call(request, streamed=False) as call,
+                    aclosing(self._parts.calls.translator.events(request)) as events,
                 ):
                     async for event in events:
                         if isinstance(event, TextDone):
@@ -390,7 +393,7 @@ class DocumentRuns:
         entries, key = await self._glossary(document, options)
         memories: tuple[str, ...] | None = None if options.memory else ()
         if isinstance(options.memory, str):
-            memories = ((await self._memories.store.get(account.id, options.memory)).id,)
+            memories = ((await self._parts.memories.store.get(account.id, options.memory)).id,)
         return TranslationRequest(
             tuple(texts),
             document.target,
@@ -421,7 +424,7 @@ class DocumentRuns:
             return options.options.glossary, None  # which only older versions have stored
         source = document.source or document.target
         owner = document.account_id
-        stored = await self._glossaries.dictionary(owner, options.glossary, source, document.target)
+        stored = await self._parts.glossaries.dictionary(owner, options.glossary, source, document.target)
         return stored.entries, stored.key
 
     async def write(self, document: StoredDocument, result: str) -> tuple[BinaryIO, list[str]]:

@@ -35,18 +35,15 @@ from dragoman.errors import (
 )
 from dragoman.guard import MARK_PREFIX
 from dragoman.service.alternatives import canonical_form
-from dragoman.service.calls import Calls
 from dragoman.service.document_places import DocumentPlaces
-from dragoman.service.document_runs import EQUAL_LANGUAGES, PAGE, DocumentOptions, DocumentRuns, report_of
+from dragoman.service.document_runs import EQUAL_LANGUAGES, PAGE, DocumentOptions, DocumentRuns, ServerParts, report_of
 from dragoman.service.document_terms import TERMS, Dictionary, DocumentTerms, of_entries, write_terms
-from dragoman.service.memories import EDITS, Memories
+from dragoman.service.memories import EDITS
 from dragoman.settings import Settings
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.document_files import RESULT, full_disk_reported, make_private
 from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, DocumentStore, StoredDocument
-from dragoman.storage.glossaries import Glossaries
 from dragoman.storage.segments import Page, StoredSegment
-from dragoman.telemetry.metrics import Metrics
 from dragoman.threads import RUNS, SEGMENTS, UPLOADS
 from dragoman.types import Account, ApiName, Translation
 from wholetext.files import formats
@@ -100,19 +97,8 @@ class Documents:
     Methods raise `StorageUnavailable`; those of a document `UnknownDocument` if it was deleted meanwhile.
     """
 
-    def __init__(
-        self,
-        calls: Calls,
-        glossaries: Glossaries,
-        memories: Memories,
-        metrics: Metrics,
-        database: Database,
-        settings: Settings,
-        replica: str,
-    ) -> None:
-        self._calls = calls
-        self._glossaries = glossaries
-        self._memories = memories
+    def __init__(self, parts: ServerParts, database: Database, settings: Settings, replica: str) -> None:
+        self._parts = parts
         self._store = DocumentStore(database)
         self._settings = settings.documents
         self._remembers_edits = settings.memory.edits
@@ -120,9 +106,7 @@ class Documents:
         at_once, own = min(os.cpu_count() or 1, 4), self._settings
         self._workers = Workers(own.worker_memory_bytes, own.worker_timeout_s, at_once, (MARK_PREFIX,))
         self.places = DocumentPlaces(self._store, database, self._settings, self.owner)
-        self._runs = DocumentRuns(
-            calls, glossaries, memories, metrics, self._store, self.places, self._workers, self._settings, self.owner
-        )
+        self._runs = DocumentRuns(parts, self._store, self.places, self._workers, self._settings, self.owner)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
@@ -219,7 +203,7 @@ class Documents:
     @contextmanager
     def upload(self) -> Generator[Path]:
         """A path in the folder for a file that arrives; what is there after the context is deleted. Raises `QueueFull`."""
-        self._calls.admission.check_open()
+        self._parts.calls.admission.check_open()
         self._check_space()
         with full_disk_reported():
             make_private(self.places.uploads)
@@ -262,10 +246,10 @@ class Documents:
         options = self._checked(options, file_format)
         if options.source == options.target and api != "deepl":  # whose clients expect that of the job
             raise InvalidRequest(EQUAL_LANGUAGES, param="target")
-        self._calls.accounts.check(account, options.target, 1)
+        self._parts.calls.accounts.check(account, options.target, 1)
         terms = await self._terms(options, account)
         if isinstance(options.memory, str):
-            await self._memories.store.get(account.id, options.memory)
+            await self._parts.memories.store.get(account.id, options.memory)
         now = utc_now()
         document = StoredDocument(
             id=token_hex(16).upper(),
@@ -309,12 +293,12 @@ class Documents:
         if not options.glossary:
             entries = options.options.glossary
             return await UPLOADS.run(of_entries, entries) if entries else None
-        glossary = await self._glossaries.get(account.id, options.glossary)
-        of_model = self._calls.translator.planner.prompts.profile.languages
+        glossary = await self._parts.glossaries.get(account.id, options.glossary)
+        of_model = self._parts.calls.translator.planner.prompts.profile.languages
         sources = [options.source] if options.source else [tag for tag in of_model if tag != options.target]
         found: dict[tuple[object, ...], Dictionary] = {}
         for source in sources:
-            stored = await self._glossaries.dictionary(account.id, glossary.id, source, options.target)
+            stored = await self._parts.glossaries.dictionary(account.id, glossary.id, source, options.target)
             if stored.entries:
                 before = found.get(stored.key, Dictionary((), stored.key, stored.entries))
                 found[stored.key] = replace(before, sources=(*before.sources, source))
@@ -332,7 +316,7 @@ class Documents:
 
     def _checked(self, options: DocumentOptions, file_format: formats.Format) -> DocumentOptions:
         """Options with the served tags of their languages, and the name of the output's format."""
-        planner = self._calls.translator.planner
+        planner = self._parts.calls.translator.planner
         target = planner.served_tag(options.target, "target")
         source = planner.served_tag(options.source, "source") if options.source else None
         outputs = file_format.outputs or (file_format.name,)
@@ -474,7 +458,7 @@ class Documents:
         """Charge the account at the first delivery. What DeepL's clients have downloaded stays for some minutes."""
         if document.charged:
             return
-        if await self._calls.accounts.charge_document(self._store, document) and document.api == "deepl":
+        if await self._parts.calls.accounts.charge_document(self._store, document) and document.api == "deepl":
             await self._store.update(document.id, expires_at=utc_now() + timedelta(seconds=DOWNLOADED_S))
 
     async def edit(
@@ -504,7 +488,7 @@ class Documents:
         if not await self._store.add_edit(document.id, doubtful):
             raise UnknownDocument("the document was deleted")
         if document.source is not None and self._remembers_edits:
-            await self._memories.remember(
+            await self._parts.memories.remember(
                 document.account_id, EDITS, document.source, document.target, segment.source, translation
             )
         return changed
@@ -519,7 +503,7 @@ class Documents:
         request = await self._runs.request(document, (segment.source,), account)
         own = replace(request.options, memories=())  # the model's
         call = replace(request, alternatives=count, options=own, priority=account.priority)
-        [first] = await self._calls.translate(call)
+        [first] = await self._parts.calls.translate(call)
         own = canonical_form(segment.translation or "")
         return [one for one in (first, *first.alternatives) if canonical_form(one.text) != own][:count]
 

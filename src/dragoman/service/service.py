@@ -107,10 +107,7 @@ class TranslationService:
         )
         self.calls = Calls(self.accounts, self.admission, registry, turns)
         self.cache = cache or SegmentCache(settings.cache.max_bytes)
-        self._documents = None
-        if database and self._glossaries and self._memories and settings.documents.folder:
-            collections = self._glossaries, self._memories
-            self._documents = stack.documents(self.calls, *collections, self.metrics, database, settings, replica)
+        self._documents = self._with_documents(database) if database and settings.documents.folder else None
         self._prompts = prompts
         self._started_s = monotonic()
         self._ready = False
@@ -119,6 +116,12 @@ class TranslationService:
         if database is not None:
             database.observe = self.metrics.storage_ended
             self.metrics.registry.register(StorageCollector(lambda: self._storage))
+
+    def _with_documents(self, database: Database) -> Documents:
+        from dragoman.service.documents import Documents, ServerParts
+
+        parts = ServerParts(self.calls, self.glossaries, self.memories, self.metrics)
+        return Documents(parts, database, self.settings, self.replica)
 
     @classmethod
     def from_settings(cls, settings: Settings, replica: str = "") -> TranslationService:

@@ -42,8 +42,6 @@ from wholetext.markup.spans import pseudolocalized
 
 if TYPE_CHECKING:
     from dragoman.service.accounts import AccountStore
-    from dragoman.service.calls import Calls
-    from dragoman.service.documents import Documents
     from dragoman.service.memories import Memories
     from dragoman.service.memory_jobs import MemoryJobs
     from dragoman.storage.database import Database
@@ -221,21 +219,6 @@ def memory_jobs(memories: Memories, settings: Settings) -> MemoryJobs:
     from dragoman.service.memory_jobs import MemoryJobs
 
     return MemoryJobs(memories, settings.documents.max_jobs_per_key)
-
-
-def documents(
-    calls: Calls,
-    glossaries: Glossaries,
-    memories: Memories,
-    metrics: Metrics,
-    database: Database,
-    settings: Settings,
-    replica: str,
-) -> Documents:
-    """Return the documents that a server translates by its calls."""
-    from dragoman.service.documents import Documents
-
-    return Documents(calls, glossaries, memories, metrics, database, settings, replica)
 
 
 def account_store(database: Database) -> AccountStore:

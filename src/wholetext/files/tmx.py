@@ -24,8 +24,6 @@ from wholetext.markup.marks import MARK_VARIANT, lost
 MEDIA_TYPE = MEDIA_TYPES["tmx"]
 MAX_LANGUAGES = 200
 """Variants of one unit."""
-
-
 MAX_PARTS = 10_000
 """Codes, and texts between them, of an entry; its text with marks would be longer than any memory takes."""
 
