@@ -12,6 +12,9 @@ free memory, which the others change. They are measured in turn, with the same t
 `--clients` for each GPU (1 stays 1), in the order given, every second turn in reverse. The CPU that the other services take
 meanwhile is recorded with each measurement. Weights are random and lengths of the outputs forced.
 
+`--stream` asks for streamed answers. `--kill-s` then loads `replicas` for so many seconds at the first level of `--clients`, and
+kills one replica's process with SIGKILL while it works: failed calls, and seconds until all replicas are ready again.
+
 `--time-limit` bounds the whole run: a measurement starts only if it can end within it. Results are written after each
 measurement. `--plan-results` gets a file for each service that `dragoman plan --result` reads. `--heavy-call` then measures
 a call of thousands of texts against `replicas`, as heavy_call.py does.
@@ -30,6 +33,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Any
 
+import aiohttp
 import psutil
 from rich.table import Table
 
@@ -170,11 +174,15 @@ class Comparison:
             for server, name in zip(servers, options.services, strict=True):
                 if server is not None and not interrupted.is_set():
                     step = step_of(name, options)
-                    plan = meter.plan(server.url, target_of(step, subject), leg)
+                    plan = meter.plan(
+                        server.url, target_of(step, subject), leg, "streamed" if options.stream else "plain"
+                    )
                     bench = await stack.enter_async_context(prepared(plan))
                     self.services.append(Service(step, server, bench))
             await self.measure_all(meter)
             replicas = next((service for service in self.services if service.step.name == "replicas"), None)
+            if options.kill_s and replicas and not interrupted.is_set():
+                await self.kill(replicas, meter)
             if options.heavy_call and replicas and not interrupted.is_set():
                 await self.heavy_call(replicas, interrupted)
             for service in self.services:  # all end at the same time
@@ -253,6 +261,34 @@ class Comparison:
             options.plan_results.mkdir(parents=True, exist_ok=True)
             write_results(results, options.plan_results / f"{name}.json")
 
+    async def kill(self, service: Service, meter: LoadMeter) -> None:
+        """Kill one replica while all are at work, and record what became of the calls, and how long one was missing."""
+        clients, kill_s = self.levels("replicas")[0], self.options.kill_s
+        if monotonic() + kill_s + self.overhead_s > self.end_s:
+            self.document["not_measured"].append({"service": "replicas", "clients": clients, "killed": True})
+            return
+        load, bench = Load("closed", clients=clients), service.bench
+        plan = replace(bench.plan, duration_s=kill_s, processes=max(1, clients // CLIENTS_PER_PROCESS))
+        number, replicas = bench.plan.loads.index(load), Replicas(service.server)
+        work = asyncio.create_task(
+            replace(bench, plan=plan).measure(number, 0, _Named(self.observer, "killed"), meter.interrupted)
+        )
+        await asyncio.sleep(self.options.warmup + kill_s / 10)
+        began_s = monotonic()
+        replicas.kill_one()
+        again = await replicas.until_ready(self.options.gpus, self.end_s, meter.interrupted)
+        found: dict[str, Any] = {"clients": clients, "duration_s": kill_s}
+        found["all_ready_again_s"] = round(monotonic() - began_s, 1) if again else None
+        measurement = await work
+        if measurement is not None:
+            errors = [record.error for record in measurement.records if record.error not in (None, "unfinished")]
+            summary = measurement.summary
+            found |= {"rps": summary.rps, "e2e": asdict(summary.e2e) if summary.e2e else None, "failed": len(errors)}
+            found |= {"answered": sum(record.error is None for record in measurement.records), "errors": errors[:10]}
+        error_console.print(f"one of {self.options.gpus} killed: {found}", markup=False)
+        self.document["killed"] = found
+        self.write()
+
     def add_row(self, service: Service, clients: int, turn: int, measurement: Repeat, use: CpuUse) -> None:
         summary, name = measurement.summary, service.step.name
         failed = sum(record.error not in (None, "unfinished") for record in measurement.records)
@@ -317,6 +353,50 @@ class Comparison:
 
 
 @dataclass
+class Replicas:
+    """The replicas of a server: their processes, and what each one's port of operators answers."""
+
+    server: RunningServer
+    killed: set[psutil.Process] = field(default_factory=set[psutil.Process])
+
+    def processes(self) -> set[psutil.Process]:
+        return {one for one in self.server.tree() if "ServeReplica" in _name_or_none(one)}
+
+    def kill_one(self) -> None:
+        """SIGKILL to the process of one replica, with no warning to it or to Ray."""
+        victim = min(self.processes(), key=lambda process: process.pid)
+        victim.kill()
+        self.killed.add(victim)
+
+    async def until_ready(self, number: int, end_s: float, interrupted: asyncio.Event) -> bool:
+        """Wait until so many that were not killed are ready; False if that was not seen in time."""
+        while monotonic() < end_s and not interrupted.is_set():
+            if len(self.processes() - self.killed) >= number and await self.ready() >= number:
+                return True
+            await asyncio.sleep(0.25)
+        return False
+
+    async def ready(self) -> int:
+        """How many are ready."""
+        found = 0
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+            with suppress(aiohttp.ClientError, TimeoutError):
+                async with session.get(f"{self.server.url}/v1/replicas") as answer:
+                    targets = await answer.json()
+                for target in targets:
+                    async with session.get(f"http://{target['targets'][0]}/readyz") as answer:
+                        found += answer.status == 200
+        return found
+
+
+def _name_or_none(process: psutil.Process) -> str:
+    """Empty for a process that has ended."""
+    with suppress(psutil.Error):
+        return process_name(process)
+    return ""
+
+
+@dataclass
 class _Named(Observer):
     """Shows a service's name before each phase."""
 
@@ -360,6 +440,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=2.0, help="seconds before each measurement")
     parser.add_argument("--time-limit", type=float, default=3600.0, help="seconds of the whole run")
     parser.add_argument("--fake", action="store_true", help="engines that compute nothing: for a trial of this script")
+    parser.add_argument("--stream", action="store_true", help="streamed answers")
+    parser.add_argument("--kill-s", type=float, default=0.0, help="then load for so long and kill a replica; 0: no")
     parser.add_argument("--heavy-call", action="store_true", help="then measure heavy_call.py's modes on `replicas`")
     parser.add_argument("--heavy-texts", type=int, default=5000)
     parser.add_argument("--heavy-splits", default="50x8")
@@ -378,7 +460,7 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     options = parsed()
-    named = ("gpus", "kv_cache_gib", "duration", "warmup", "turns", "fake")
+    named = ("gpus", "kv_cache_gib", "duration", "warmup", "turns", "fake", "stream")
     chosen = {name: getattr(options, name) for name in named}
     found = Measurement.begin("replicas", all_services_ran_at_the_same_time=True, **chosen)
     document = found.data
