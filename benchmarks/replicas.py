@@ -268,7 +268,8 @@ class Comparison:
             self.document["not_measured"].append({"service": "replicas", "clients": clients, "killed": True})
             return
         load, bench = Load("closed", clients=clients), service.bench
-        plan = replace(bench.plan, duration_s=kill_s, processes=max(1, clients // CLIENTS_PER_PROCESS))
+        processes, same = max(1, clients // CLIENTS_PER_PROCESS), (load,) * len(bench.plan.loads)
+        plan = replace(bench.plan, loads=same, duration_s=kill_s, processes=processes)
         number, replicas = bench.plan.loads.index(load), Replicas(service.server)
         work = asyncio.create_task(
             replace(bench, plan=plan).measure(number, 0, _Named(self.observer, "killed"), meter.interrupted)
@@ -285,9 +286,9 @@ class Comparison:
             summary = measurement.summary
             found |= {"rps": summary.rps, "e2e": asdict(summary.e2e) if summary.e2e else None, "failed": len(errors)}
             found |= {"answered": sum(record.error is None for record in measurement.records), "errors": errors[:10]}
-        error_console.print(f"one of {self.options.gpus} killed: {found}", markup=False)
         self.document["killed"] = found
         self.write()
+        error_console.print(f"one of {self.options.gpus} killed: {found}", markup=False)
 
     def add_row(self, service: Service, clients: int, turn: int, measurement: Repeat, use: CpuUse) -> None:
         summary, name = measurement.summary, service.step.name

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic, perf_counter
+
+import psutil
 
 HANG_S = 240.0
 """What must come is waited for so long. It ends a hang, shortly before pytest's own limit does; no test is about this time."""
@@ -21,6 +24,13 @@ async def until(condition: Callable[[], bool], what: str, *, deadline_s: float =
         if monotonic() > end:
             raise AssertionError(f"never came: {what}")
         await asyncio.sleep(0.005)
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether it runs no more; it may be a zombie, of which its parent has not asked yet."""
+    with suppress(psutil.NoSuchProcess):  # it may go between two questions
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    return True
 
 
 def scaled(quiet_s: float) -> float:

@@ -184,7 +184,7 @@ async def test_a_request_is_charged_once_with_what_it_had(tmp_path: Path) -> Non
 
 
 async def test_a_client_that_gives_up_pays_once_with_its_retry(tmp_path: Path) -> None:
-    async with keyed(tmp_path, ACCOUNT, step_s=0.05) as server:
+    async with keyed(tmp_path, ACCOUNT, step_s=0.3) as server:
         body = {"q": "Good morning.", "source": "en", "target": "ja", "api_key": server.keys["alice"]}
         with pytest.raises(httpx.ReadTimeout):
             await server.client.post("/translate", json=body, timeout=httpx.Timeout(60, read=0.02))

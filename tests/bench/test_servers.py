@@ -22,7 +22,7 @@ from dragoman_bench.bench.servers import (
     serving,
     vllm_serve,
 )
-from tests.waiting import until
+from tests.waiting import has_ended, until
 
 STAND_IN = str(Path(__file__).with_name("stand_in.py"))
 
@@ -117,7 +117,7 @@ async def test_what_the_server_started_counts_as_its_own_and_ends_with_it_even_i
         assert child.is_running()
         own, childs = psutil.Process(pid_of(server)).memory_info().rss, child.memory_info().rss
         assert server.memory_bytes() > own + childs / 2  # the kernel's count wavers by some pages
-    await until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child's end")
+    await until(lambda: has_ended(child), "the child's end")
 
 
 async def test_a_server_is_ended_when_its_user_is_cancelled(tmp_path: Path) -> None:

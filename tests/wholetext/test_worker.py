@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.waiting import HANG_S, until
+from tests.waiting import HANG_S, has_ended, until
 from wholetext.errors import InvalidFile
 from wholetext.files.content import ReadOptions
 from wholetext.files.worker import SOURCE, Workers, WorkerTask
@@ -52,7 +52,7 @@ async def test_an_idle_process_that_has_ended_takes_no_task(
     for signal_number in (signal.SIGKILL, signal.SIGTERM):
         (idle,) = of_this_process() - others
         idle.send_signal(signal_number)
-        await until(lambda idle=idle: not idle.is_running() or idle.status() == psutil.STATUS_ZOMBIE, "its end")
+        await until(lambda idle=idle: has_ended(idle), "its end")
         given = task(tmp_path)
         await workers.run(given)
         assert "Can I see it?" in given.file("units").read_text()
@@ -95,7 +95,7 @@ class Pipe:
 async def kill_the_one_that_reads(pipe: Pipe, others: set[psutil.Process]) -> None:
     reader = await pipe.reader(others)
     reader.kill()
-    await until(lambda: not reader.is_running() or reader.status() == psutil.STATUS_ZOMBIE, "its end")
+    await until(lambda: has_ended(reader), "its end")
 
 
 async def test_a_task_amid_which_its_process_is_killed_is_given_to_another_one(
