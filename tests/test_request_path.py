@@ -124,7 +124,7 @@ async def client(cache_bytes: int) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def path_of(name: str, cache_bytes: int) -> RequestPath:
-    """What each of five calls runs through: tasks of other tests, such as the one engine's, may run between two steps of one."""
+    """What each of five calls runs through: other tests' tasks, such as the one engine's, may run between two steps."""
     route, body = BODIES[name]
     paths: list[RequestPath] = []
     async with client(cache_bytes) as connected:
