@@ -12,13 +12,17 @@ import gzip
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
+
+from matplotlib.patches import Patch
 
 from dragoman_bench.bench import tables
 from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.results import Spread
 from dragoman_bench.bench.summary import spread_of
 from dragoman_bench.bench.tables import Column
+from dragoman_bench.report import style
 from dragoman_bench.tune.outcome import FINALIST, read_tuning
 
 ROOT = Path(__file__).parent.parent
@@ -397,7 +401,47 @@ SECTIONS = (
 )
 
 
+@style.styled
+def replicas_chart() -> None:
+    """docs/images/replicas.png: requests a second of four GPUs beside four times those of one, and beside vLLM's."""
+    models = {"4B": ("4b", "4b-vllm"), "1.8B": ("1.8b",)}
+    shown = {
+        "one": "four times one `dragoman serve`",
+        "replicas": "`dragoman serve --replicas 4`",
+        "vllm": "`vllm serve -dp 4`",
+    }
+    legend = [
+        Patch(color=style.series(place), label=label.replace("`", "")) for place, label in enumerate(shown.values())
+    ]
+    figure, [panels] = style.grid(1, len(models), 2.7, legend)
+    for panel, (model, files) in zip(panels, models.items(), strict=True):
+        rows = [row for file in files for row in _replica_rows(file)]
+        for at, clients in enumerate((64, 256)):
+            for place, service in enumerate(shown):
+                times = 4 if service == "one" else 1
+                found = [
+                    row["rps"] * times
+                    for row in rows
+                    if (row["service"], row["clients"] * times) == (service, 4 * clients)
+                ]
+                if found:
+                    panel.bar(at + 0.27 * (place - 1), median(found), 0.25, color=style.series(place))
+        panel.set_xticks((0, 1), ("64 clients a GPU", "256 clients a GPU"))
+        panel.set_title(f"requests a second, shape of a {model} model")
+    style.save_png(
+        figure, ROOT / "docs/images/replicas.png", "Four GPUs of one host",
+        "Four H100, random weights, texts of 10 to 200 tokens, vLLM 0.26; medians of one to four turns of 7 s. "
+        "All services shared the four GPUs and were measured in turn.",
+    )  # fmt: skip
+
+
+def _replica_rows(file: str) -> list[dict[str, Any]]:
+    found = json.loads((RESULTS / f"replicas-h100-x4/{file}.json").read_text(encoding="utf-8"))
+    return found["measurements"]
+
+
 def main() -> None:
+    replicas_chart()
     page = "\n".join([HEAD, *filter(None, (section() for section in SECTIONS))])
     (ROOT / "docs/results.md").write_text(page, encoding="utf-8")
 
