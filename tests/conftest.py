@@ -49,8 +49,18 @@ TOGETHER = (
 """Files, and folders of such, that `pytest -n` gives to one process: they share the engine, or start a Ray each."""
 
 
+LONGEST = (TOGETHER[1][0], "tests/acceptance/test_bounded_work.py", "tests/hostile_files/test_hostile.py")
+"""These begin first: files of few tests that take minutes would come last, and be waited for by one process alone."""
+
+
 class Scheduling(LoadScopeScheduling):
-    """A file's tests are run by one process, and so are those of all files that belong together."""
+    """A file's tests are run by one process, and so are those of all files that belong together; the longest come first."""
+
+    def _assign_work_unit(self, node: Any) -> None:
+        for scope in reversed(LONGEST):
+            if scope in self.workqueue:
+                self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
