@@ -17,7 +17,7 @@ from fastapi.responses import Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.api import schemas
-from dragoman.api.collections import CollectionOut, PairOut, changeable, errors
+from dragoman.api.collections import CollectionOut, PairOut, changeable, deletable, errors
 from dragoman.api.input import NEEDS_KEY, Caller, Service, parse_json, parsed
 from dragoman.errors import BodyTooLarge, InvalidGlossary
 from dragoman.storage.glossaries import MAX_ENTRIES, MAX_TERM_CHARACTERS
@@ -271,8 +271,8 @@ async def get(glossary: Reference, service: Service, account: Caller) -> Glossar
 
 @router.delete("/{glossary}", summary="Delete a glossary", status_code=204, responses=errors(403, 404))
 async def delete(glossary: Reference, service: Service, account: Caller) -> Response:
-    """Delete a glossary with all its entries."""
-    stored = await changeable(service.glossaries, account, glossary)
+    """Delete a glossary with all its entries: one's own by its id or name, a shared one by its id."""
+    stored = await deletable(service.glossaries, account, glossary)
     await service.glossaries.delete(stored.account_id, stored.id)
     return Response(status_code=204)
 
