@@ -43,10 +43,10 @@ from dragoman.settings import Settings
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.document_files import RESULT, full_disk_reported, make_private
 from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, DocumentStore, StoredDocument
-from dragoman.storage.segments import Page, StoredSegment
 from dragoman.threads import RUNS, SEGMENTS, UPLOADS
 from dragoman.types import Account, ApiName, Translation
 from wholetext.files import formats
+from wholetext.files.segmentfile import Page, StoredSegment
 from wholetext.files.worker import SOURCE, Workers
 from wholetext.markup import marks
 

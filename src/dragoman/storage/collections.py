@@ -142,7 +142,7 @@ class Collections:
     async def _move(
         self, change: str, account_id: str, reference: str, new_owner: str, new_name: str | None = None
     ) -> StoredCollection:
-        """Give an account's own collection to an owner, or another name. What has both already is left, without an audit line."""
+        """Give an account's own collection to an owner, or another name; none that it has already."""
 
         def move(connection: Connection) -> tuple[StoredCollection, bool]:
             row = self._row(connection, account_id, reference, own=True)

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,8 @@ from time import time
 from typing import BinaryIO, Protocol
 
 from dragoman.errors import DiskFull, DocumentLost, StorageUnavailable
-from dragoman.storage.segments import Page, Result, SegmentFile, SourceUnit, StoredSegment, Units
 from dragoman.threads import EDITS, RESULTS, RUNS, SEGMENTS
+from wholetext.files.segmentfile import Page, Result, SegmentFile, StoredSegment, Units
 
 log = logging.getLogger("dragoman.documents")
 
@@ -71,8 +71,8 @@ class DocumentFiles(Protocol):
         """Return what all documents take; delete what transfers that nobody finished have left."""
         ...
 
-    async def add_segments(self, id: str, units: Iterable[SourceUnit]) -> None:
-        """Store the segments of a document, which has all of them or none. `units` are iterated once or twice."""
+    async def add_segments(self, id: str, path: Path) -> None:
+        """Store the segments of a document, which has all of them or none, from a file, which may be moved."""
         ...
 
     async def units(self, id: str) -> Units | None:
@@ -87,8 +87,8 @@ class DocumentFiles(Protocol):
         """Return segments in their order, from number `first` on; `doubtful`: of doubtful ones. None: there are none yet."""
         ...
 
-    async def translations(self, id: str) -> list[str]:
-        """Return all translations in order; the source of a segment that has none."""
+    async def copy_segments(self, id: str, path: Path) -> int:
+        """Write a new file with all segments as they are now, as far as a result needs them; return their number."""
         ...
 
     async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
@@ -120,8 +120,8 @@ def full_disk_reported() -> Generator[None]:
 
 
 @contextmanager
-def _faults_of(path: Path) -> Generator[None]:
-    """Within: faults of a file are errors as `DocumentFiles` raises them."""
+def faults_of(path: Path) -> Generator[None]:
+    """Within: faults of a file or folder are errors as `DocumentFiles` raises them."""
     try:
         yield
     except (OSError, sqlite3.DatabaseError) as error:
@@ -151,21 +151,22 @@ class FolderFiles:
         """Settle `place`, which servers that have the same folder agree on. Raises `OSError`."""
         self.place = await RUNS.run(_place_of, self.folder)
 
-    def _segments(self, id: str) -> SegmentFile:
+    def segments(self, id: str) -> SegmentFile:
+        """Return the file of a document's segments, which is there when it has all of them."""
         return SegmentFile(self.folder / id / "segments.db")
 
     @contextmanager
     def _file(self, id: str) -> Generator[SegmentFile]:
-        path = self.folder / id / "segments.db"
-        with _faults_of(path):
-            yield SegmentFile(path)
+        file = self.segments(id)
+        with faults_of(file.path):
+            yield file
 
     async def put(self, id: str, name: str, path: Path) -> None:
         """See `DocumentFiles`."""
         folder = self.folder / id
 
         def put() -> None:
-            with _faults_of(folder):
+            with faults_of(folder):
                 if name == SOURCE:
                     folder.mkdir(mode=0o700)
                 path.replace(folder / name)
@@ -180,7 +181,7 @@ class FolderFiles:
         path = self.folder / id / name
 
         def opened() -> BinaryIO | None:
-            with _faults_of(path), suppress(FileNotFoundError):
+            with faults_of(path), suppress(FileNotFoundError):
                 return path.open("rb")
 
         return await RESULTS.run(opened)
@@ -193,14 +194,14 @@ class FolderFiles:
         """See `DocumentFiles`."""
         return await RUNS.run(_examine, self.folder) if self.folder.is_dir() else FolderUse(0, ())
 
-    async def add_segments(self, id: str, units: Iterable[SourceUnit]) -> None:
+    async def add_segments(self, id: str, path: Path) -> None:
         """See `DocumentFiles`."""
 
-        def create() -> None:
-            with _faults_of(self.folder / id):
-                self._segments(id).create(units)
+        def move() -> None:
+            with faults_of(self.folder / id):
+                path.replace(self.segments(id).path)
 
-        await RUNS.run(create)
+        await RUNS.run(move)
 
     async def units(self, id: str) -> Units | None:
         """See `DocumentFiles`."""
@@ -229,14 +230,14 @@ class FolderFiles:
 
         return await SEGMENTS.run(page)
 
-    async def translations(self, id: str) -> list[str]:
+    async def copy_segments(self, id: str, path: Path) -> int:
         """See `DocumentFiles`."""
 
-        def translations() -> list[str]:
+        def copy() -> int:
             with self._file(id) as file:
-                return file.translations()
+                return file.copy(path)
 
-        return await RUNS.run(translations)
+        return await RUNS.run(copy)
 
     async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
         """See `DocumentFiles`."""
@@ -253,27 +254,10 @@ class FolderFiles:
         """Whether the folder has a document's files."""
         return (self.folder / id / SOURCE).is_file()
 
-    def source_units(self, id: str) -> Iterable[SourceUnit] | None:
-        """Return all segments with their translations, to be iterated in a thread; None: there are none yet."""
-        file = self._segments(id)
-        return _Reread(self.folder / id, file) if file.exists else None
-
     def other_files(self, id: str) -> list[str]:
         """Return the names of a document's files besides its segments."""
         names = (path.name for path in (self.folder / id).iterdir())
         return [name for name in names if name in (SOURCE, TERMS) or name.startswith(RESULT)]
-
-
-class _Reread:
-    """The segments of a file, read anew each time that they are iterated."""
-
-    def __init__(self, folder: Path, file: SegmentFile) -> None:
-        self._folder = folder
-        self._file = file
-
-    def __iter__(self) -> Iterator[SourceUnit]:
-        with _faults_of(self._folder):
-            yield from self._file.source_units()
 
 
 def make_private(folder: Path) -> None:
