@@ -188,7 +188,8 @@ class SegmentFile:
         with self._connected() as connection:
             for row in connection.execute(f"SELECT {', '.join(_UNIT_COLUMNS)} FROM segments ORDER BY n"):
                 values: dict[str, Any] = dict(zip(_UNIT_COLUMNS, row, strict=True))
-                yield SourceUnit(**values | {name: bool(values[name]) for name in _FLAGS})
+                values.update({name: bool(values[name]) for name in _FLAGS})
+                yield SourceUnit(**values)
 
     def page(self, first: int, limit: int, *, doubtful: bool = False) -> Page:
         """Return segments in their order; `doubtful`: of doubtful ones."""
