@@ -170,7 +170,8 @@ def _batches(entries: Iterable[NewEntry]) -> Iterator[list[NewEntry]]:
 
 def _written(entries: Iterable[StoredEntry]) -> bytes:
     units = (
-        tmx.Unit(one.source, one.target, one.text, one.translation, one.created_at, one.updated_at) for one in entries
+        tmx.TranslationUnit(one.source, one.target, one.text, one.translation, one.created_at, one.updated_at)
+        for one in entries
     )
     return "".join(tmx.written(units)).encode()
 

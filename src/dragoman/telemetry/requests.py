@@ -186,7 +186,7 @@ def _notify(observers: Sequence[Callable[[Record], None]], record: Record) -> No
             log.exception("%s failed on a record", getattr(observe, "__qualname__", observe))
 
 
-class Pace(Protocol):
+class Pacer(Protocol):
     """Gives other calls the event loop from time to time."""
 
     async def pause(self) -> None: ...
@@ -261,7 +261,7 @@ class CallRegistry:
     def __init__(
         self,
         tag_of: Callable[[str], str],
-        pace: Callable[[], Pace],
+        pace: Callable[[], Pacer],
         *,
         text_observers: Sequence[Callable[[TextRecord], None]] = (),
         call_observers: Sequence[Callable[[CallRecord], None]] = (),
