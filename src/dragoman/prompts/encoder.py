@@ -95,7 +95,7 @@ class PromptEncoder:
         """
         template = self._template(source, target, options)
         plan = self._plan(template, source, target)
-        values = self._values(template, text, target, options)
+        values = slot_values(self.profile, template, text, target, options)
         ids: list[int] = []
         for item in plan.items:
             ids.extend(self._encode_run(item, item.fill(values)) if isinstance(item, _Run) else item)
@@ -132,7 +132,7 @@ class PromptEncoder:
     def render(self, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> str:
         """Render the prompt as the vendor does, for comparisons and for people. Never encode it: it has a client's text."""
         template = self._template(source, target, options)
-        values = self._values(template, text, target, options)
+        values = slot_values(self.profile, template, text, target, options)
         parts = render_parts(self.profile, self.tokenizer, template, source, target)
         return "".join(part if isinstance(part, str) else values[part.name] for part in parts)
 
@@ -152,9 +152,6 @@ class PromptEncoder:
         if template is None:
             template = self._templates[key] = self.profile.template(source, target, options)
         return template
-
-    def _values(self, template: ProfileTemplate, text: str, target: str, options: PromptOptions) -> dict[str, str]:
-        return slot_values(self.profile, template, text, target, options)
 
     def _encode_run(self, run: _Run, text: str) -> list[int]:
         ids = self.tokenizer.encode_text(text, prefix=run.prefix)
