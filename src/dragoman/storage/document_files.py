@@ -14,17 +14,19 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from time import time
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeVar
 
 from dragoman.errors import DiskFull, DocumentLost, StorageUnavailable
-from dragoman.threads import EDITS, RESULTS, RUNS, SEGMENTS
+from dragoman.threads import EDITS, RESULTS, RUNS, SEGMENTS, Threads
 from wholetext.files.segmentfile import Page, Result, SegmentFile, StoredSegment, Units
+
+T = TypeVar("T")
 
 log = logging.getLogger("dragoman.documents")
 
@@ -32,6 +34,7 @@ SOURCE = "source"
 TERMS = "terms"
 RESULT = "result-"
 """Before the number of edits that it has."""
+_SEGMENTS = "segments.db"
 UPLOADS, WORK = "uploads", "work"
 """The folders, in that of documents, with files that arrive, and with copies of files that are read and written."""
 ORPHAN_S = 3_600.0
@@ -153,13 +156,17 @@ class FolderFiles:
 
     def segments(self, id: str) -> SegmentFile:
         """Return the file of a document's segments, which is there when it has all of them."""
-        return SegmentFile(self.folder / id / "segments.db")
+        return SegmentFile(self.folder / id / _SEGMENTS)
 
-    @contextmanager
-    def _file(self, id: str) -> Generator[SegmentFile]:
+    async def _on_segments(self, threads: Threads, id: str, work: Callable[[SegmentFile], T]) -> T:
+        """Return what `work` makes of a document's segments in one of the threads."""
         file = self.segments(id)
-        with faults_of(file.path):
-            yield file
+
+        def run() -> T:
+            with faults_of(file.path):
+                return work(file)
+
+        return await threads.run(run)
 
     async def put(self, id: str, name: str, path: Path) -> None:
         """See `DocumentFiles`."""
@@ -196,57 +203,31 @@ class FolderFiles:
 
     async def add_segments(self, id: str, path: Path) -> None:
         """See `DocumentFiles`."""
-
-        def move() -> None:
-            with faults_of(self.folder / id):
-                path.replace(self.segments(id).path)
-
-        await RUNS.run(move)
+        await self.put(id, _SEGMENTS, path)
 
     async def units(self, id: str) -> Units | None:
         """See `DocumentFiles`."""
-
-        def units() -> Units | None:
-            with self._file(id) as file:
-                return file.units() if file.exists else None
-
-        return await RUNS.run(units)
+        return await self._on_segments(RUNS, id, lambda file: file.units() if file.exists else None)
 
     async def store(self, id: str, results: Sequence[Result]) -> None:
         """See `DocumentFiles`."""
-
-        def store() -> None:
-            with self._file(id) as file:
-                file.store(results)
-
-        await RUNS.run(store)
+        await self._on_segments(RUNS, id, lambda file: file.store(results))
 
     async def page(self, id: str, first: int, limit: int, *, doubtful: bool = False) -> Page | None:
         """See `DocumentFiles`."""
 
-        def page() -> Page | None:
-            with self._file(id) as file:
-                return file.page(first, limit, doubtful=doubtful) if file.exists else None
+        def page(file: SegmentFile) -> Page | None:
+            return file.page(first, limit, doubtful=doubtful) if file.exists else None
 
-        return await SEGMENTS.run(page)
+        return await self._on_segments(SEGMENTS, id, page)
 
     async def copy_segments(self, id: str, path: Path) -> int:
         """See `DocumentFiles`."""
-
-        def copy() -> int:
-            with self._file(id) as file:
-                return file.copy(path)
-
-        return await RUNS.run(copy)
+        return await self._on_segments(RUNS, id, lambda file: file.copy(path))
 
     async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
         """See `DocumentFiles`."""
-
-        def edit() -> tuple[list[StoredSegment], int]:
-            with self._file(id) as file:
-                return file.edit(n, translation, all_equal=all_equal)
-
-        return await EDITS.run(edit)
+        return await self._on_segments(EDITS, id, lambda file: file.edit(n, translation, all_equal=all_equal))
 
     # ---- a document that leaves the folder
 
