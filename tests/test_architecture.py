@@ -1,10 +1,12 @@
-"""Imports run downward only and name declared dependencies; vllm and ray are imported in one package of the server each."""
+"""Imports run downward only and name declared dependencies; vllm and ray are imported in one package of the server each.
+Packages say what they are, and names mean one thing."""
 
 from __future__ import annotations
 
 import ast
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
@@ -14,6 +16,10 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from scripts import structure
+
+from dragoman import errors
+from wholetext import errors as of_files
 
 SOURCE = Path(__file__).parent.parent / "src"
 PACKAGES = {"dragoman", "dragoman_bench", "wholetext"}
@@ -166,6 +172,35 @@ def test_every_module_has_a_docstring(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     if file.name != "__init__.py" or text.strip():
         assert ast.get_docstring(ast.parse(text)), f"{file}: no docstring"
+
+
+@pytest.mark.parametrize(
+    "file", sorted(SOURCE.rglob("__init__.py")), ids=lambda file: str(file.parent.relative_to(SOURCE))
+)
+def test_a_package_says_in_a_sentence_what_it_is(file: Path) -> None:
+    first = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition("\n\n")[0]
+    assert first.endswith("."), first
+    assert 5 <= len(first.split()) <= 30, first
+
+
+def test_the_architecture_page_shows_which_package_imports_which() -> None:
+    page = structure.PAGE.read_text(encoding="utf-8")
+    assert structure.with_diagram(page) == page, "run python scripts/structure.py --arrows"
+
+
+def test_no_class_name_means_two_things() -> None:
+    """Errors of `wholetext` aside, which the server raises as its own of the same name."""
+    files: dict[str, list[str]] = defaultdict(list)
+    for file in modules():
+        names = {
+            node.name for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+        }
+        for name in names:
+            files[name].append(str(file.relative_to(SOURCE)))
+    twice = {name: found for name, found in files.items() if len(found) > 1 and not name.startswith("_")}
+    raised = [name for name in twice if twice[name] == ["dragoman/errors.py", "wholetext/errors.py"]]
+    assert twice.keys() == set(raised), twice
+    assert all(getattr(errors, name).code == getattr(of_files, name).code for name in raised)
 
 
 def project_of(folder: Path) -> dict[str, Any]:

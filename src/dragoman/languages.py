@@ -34,6 +34,22 @@ def _for_clients(function: Callable[..., T]) -> Callable[..., T]:
     return call
 
 
+@lru_cache(maxsize=4096)
+def served(tag: str, entries: tuple[str, ...], param: str) -> str:
+    """Return the entry of a model's languages that serves `tag`, which a caller gave as `param`.
+
+    Raises `UnsupportedLanguage`.
+    """
+    try:
+        found = tags.match(tag, entries)
+    except UnknownLanguage as error:
+        raise UnsupportedLanguage(error.message, param=param) from None
+    if found is None:
+        message = f"the model does not serve {tag!r}; it serves {', '.join(entries)}"
+        raise UnsupportedLanguage(message, param=param)
+    return found
+
+
 normalise = _for_clients(tags.normalise)
 match = _for_clients(tags.match)
 name = _for_clients(tags.name)

@@ -176,6 +176,25 @@ async def test_an_own_glossary_is_changed_and_deleted_and_hides_a_shared_one_of_
     assert await server.names("a", "/v1/glossaries") == {"shared"}
 
 
+@pytest.mark.parametrize("version", ["v1", "v2", "v3"])
+async def test_a_deletion_that_is_repeated_leaves_the_shared_one_of_the_name(server: Server, version: str) -> None:
+    body = {"name": "shared", "dictionaries": [{**PAIR, "entries": {"server": "鯖own"}}]}
+    assert (await server.call("operator", "POST", "/v1/glossaries", json=body)).status_code == 201
+    path, shared = f"/{version}/glossaries/{{}}", server.stored["shared"]
+    answers = [await server.call("operator", "DELETE", path.format("shared")) for _ in range(3)]
+    assert [one.status_code for one in answers] == [204, 404, 404]
+    assert shared.id in answers[1].text
+    assert await server.service.glossaries.get(SERVER, "shared") == shared
+    assert (await server.call("operator", "DELETE", path.format(shared.id))).status_code == 204
+
+
+async def test_an_unknown_glossary_s_error_names_no_route_of_another_api(server: Server) -> None:
+    async with agent(server.http, server.keys["a"]) as client:
+        found = await client.call_tool("translate", {"text": TEXT, **PAIR, "glossary": "none"})
+    assert "there is no glossary 'none'" in found.content[0].text  # type: ignore[union-attr]
+    assert "/v1/" not in found.content[0].text  # type: ignore[union-attr]
+
+
 async def test_a_server_without_keys_owns_all(tmp_path: Path) -> None:
     settings = Settings(auth=AuthSettings(mode="none"))
     service, _, keys = await keyed_service(tmp_path, Account("", "a"), settings=settings)

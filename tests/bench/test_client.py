@@ -19,9 +19,9 @@ from dragoman_bench.bench.client import (
     Client,
     Clock,
     Native,
-    Reply,
     StreamedError,
     TargetOptions,
+    TargetReply,
     event_data,
     filled,
     make_target,
@@ -268,7 +268,7 @@ def test_native_answers() -> None:
         "usage": {"characters": 5, "prompt_tokens": 9, "completion_tokens": 4},
     }
 
-    assert make_target(_options("dragoman")).whole(answer) == Reply("こんにちは", 4, "length")
+    assert make_target(_options("dragoman")).whole(answer) == TargetReply("こんにちは", 4, "length")
 
 
 def test_native_streams() -> None:
@@ -276,10 +276,10 @@ def test_native_streams() -> None:
     translation = {"text": "駅は", "source": "en", "detected": False, "finish_reason": "stop", "warnings": []}
 
     assert target.body(ITEM)["stream"] is True
-    assert target.event('{"index": 0, "delta": "駅"}') == Reply("駅")
-    assert target.event(json.dumps({"index": 0, "translation": translation})) == Reply("", None, "stop")
-    assert target.event('{"usage": {"completion_tokens": 4}}') == Reply("", 4)
-    assert target.event("[DONE]") == Reply(end=True)
+    assert target.event('{"index": 0, "delta": "駅"}') == TargetReply("駅")
+    assert target.event(json.dumps({"index": 0, "translation": translation})) == TargetReply("", None, "stop")
+    assert target.event('{"usage": {"completion_tokens": 4}}') == TargetReply("", 4)
+    assert target.event("[DONE]") == TargetReply(end=True)
     with pytest.raises(StreamedError, match="engine_failed"):
         target.event('{"error": {"code": "engine_failed", "message": "no"}}')
 
@@ -325,11 +325,11 @@ def test_chat_answers_and_streams() -> None:
         "usage": {"completion_tokens": 3},
     }
 
-    assert target.whole(answer) == Reply("こんにちは", 3, "stop")
-    assert target.event('{"choices":[{"delta":{"role":"assistant","content":""}}]}') == Reply("")
-    assert target.event('{"choices":[{"delta":{"content":"こ"}}],"usage":null}') == Reply("こ")
-    assert target.event('{"choices":[{"delta":{},"finish_reason":"length"}]}') == Reply("", None, "length")
-    assert target.event('{"choices":[],"usage":{"completion_tokens":3}}') == Reply("", 3)
+    assert target.whole(answer) == TargetReply("こんにちは", 3, "stop")
+    assert target.event('{"choices":[{"delta":{"role":"assistant","content":""}}]}') == TargetReply("")
+    assert target.event('{"choices":[{"delta":{"content":"こ"}}],"usage":null}') == TargetReply("こ")
+    assert target.event('{"choices":[{"delta":{},"finish_reason":"length"}]}') == TargetReply("", None, "length")
+    assert target.event('{"choices":[],"usage":{"completion_tokens":3}}') == TargetReply("", 3)
     assert target.event("[DONE]").end
     with pytest.raises(StreamedError):
         target.event('{"error":{"message":"no"}}')
@@ -338,8 +338,8 @@ def test_chat_answers_and_streams() -> None:
 def test_completion_answers_and_streams() -> None:
     target = make_target(_options("openai-completions", model="m", stream=True))
 
-    assert target.whole({"choices": [{"text": "ab", "finish_reason": "length"}]}) == Reply("ab", None, "length")
-    assert target.event('{"choices":[{"text":"a","finish_reason":null}]}') == Reply("a")
+    assert target.whole({"choices": [{"text": "ab", "finish_reason": "length"}]}) == TargetReply("ab", None, "length")
+    assert target.event('{"choices":[{"text":"a","finish_reason":null}]}') == TargetReply("a")
 
 
 def test_libretranslate() -> None:
@@ -353,7 +353,7 @@ def test_libretranslate() -> None:
         "format": "text",
         "api_key": "k",
     }
-    assert target.whole({"translatedText": "こんにちは"}) == Reply("こんにちは")
+    assert target.whole({"translatedText": "こんにちは"}) == TargetReply("こんにちは")
 
 
 def test_deepl() -> None:
@@ -363,7 +363,7 @@ def test_deepl() -> None:
     assert target.headers == {"Authorization": "DeepL-Auth-Key k"}
     assert target.body(ITEM) == {"text": [ITEM.text], "source_lang": "EN", "target_lang": "JA"}
     assert "source_lang" not in target.body(DETECTED)
-    assert target.whole({"translations": [{"text": "こんにちは", "detected_source_language": "EN"}]}) == Reply(
+    assert target.whole({"translations": [{"text": "こんにちは", "detected_source_language": "EN"}]}) == TargetReply(
         "こんにちは"
     )
 

@@ -95,18 +95,8 @@ async def test_times_without_samples_are_not_drawn(module_page: Page) -> None:
     assert await run(module_page, "history", body, moments) == [2, 3]
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "slots"),
-    [
-        ({"name": "continuous", "workers": 1, "batch_size": 16}, 64),
-        ({"name": "workers", "workers": 2, "batch_size": 16}, 2),
-        ({"name": "static_batch", "workers": 1, "batch_size": 16}, 16),
-    ],
-)
-async def test_slots_are_what_the_pipeline_can_have_in_the_engine(
-    module_page: Page, pipeline: dict[str, Any], slots: int
-) -> None:
-    settings = {"engine": {"max_num_seqs": 64}, "pipeline": pipeline}
+async def test_slots_are_what_the_engines_of_reachable_replicas_run_at_once(module_page: Page) -> None:
+    settings = {"engine": {"max_num_seqs": 64}}
     slots_of = "return m.slotsOf({settings: a[0], replicas: a[1].map((state) => ({state}))})"
-    assert await run(module_page, "history", slots_of, settings, []) == slots
-    assert await run(module_page, "history", slots_of, settings, ["serving", "unreachable", "starting"]) == 2 * slots
+    assert await run(module_page, "history", slots_of, settings, []) == 64
+    assert await run(module_page, "history", slots_of, settings, ["serving", "unreachable", "starting"]) == 2 * 64

@@ -35,6 +35,7 @@ from tests.processes import serving
 from tests.waiting import HANG_S
 from wholetext.files import formats, worker
 from wholetext.files.content import ReadOptions
+from wholetext.files.segmentfile import SegmentFile
 from wholetext.files.worker import SOURCE, WorkerTask
 from wholetext.files.xmlpart import NOT_XML
 from wholetext.markup.marks import MARK
@@ -126,15 +127,16 @@ def _outcome(data: bytes, options: ReadOptions, loss: str, seed: int) -> Outcome
     with TemporaryDirectory() as folder:
         Path(folder, SOURCE).write_bytes(data)
         reading, writing = (WorkerTask(op, folder, options) for op in ("read", "write"))
-        if refused := _answer(reading):
-            return Outcome(refused["code"], refused["message"], refused.get("frames", ""))
-        lines = reading.file("units").read_text("utf-8").split("\n")
-        sources = [json.loads(line)["source"] for line in lines if line]
+        if code := (refused := _answer(reading)).get("code"):
+            return Outcome(code, refused["message"], refused.get("frames", ""))
+        units = [*SegmentFile(reading.file("segments")).source_units()]
+        sources = [one.source for one in units]
         random = Random(seed)
-        translations = (json.dumps(_translation(random, source, loss)) + "\n" for source in sources)
-        writing.file("translations").write_text("".join(translations), "utf-8")
-        if refused := _answer(writing):
-            return Outcome(refused["code"], refused["message"], "what was read cannot be written")
+        SegmentFile(writing.file("segments")).create(
+            replace(one, translation=_translation(random, one.source, loss)) for one in units
+        )
+        if code := (refused := _answer(writing)).get("code"):
+            return Outcome(code, refused["message"], "what was read cannot be written")
         if loss == "empty":  # which may leave nothing but white space
             return Outcome()
         extension = "docx" if options.extension == "pdf" else options.extension

@@ -13,11 +13,11 @@ from dragoman.errors import EngineDead, EngineFailed, EngineRejected
 from dragoman.types import Completion
 from dragoman_bench.story.baselines import WorkerPipeline, share_of_cores, usable_cores
 from dragoman_bench.story.messages import (
-    Batch,
     BatchResults,
     NotReady,
     Ready,
     Refused,
+    SequenceBatch,
     frame,
     receive,
     receive_blocking,
@@ -260,7 +260,7 @@ async def test_shutdown_ends_an_idle_worker_cleanly_and_it_can_start_again(
 # ---- messages
 
 ALL = [
-    Batch((sequence(*range(50_000)), sequence())),
+    SequenceBatch((sequence(*range(50_000)), sequence())),
     Ready(1024),
     NotReady("why"),
     BatchResults((Completion("text", "stop", 7, 2), Refused("engine_rejected", "why"))),

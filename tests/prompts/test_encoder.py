@@ -16,7 +16,7 @@ from dragoman.prompts.catalog import profiles
 from dragoman.prompts.check import compare
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import parallel_text
-from dragoman.prompts.profile import Profile, Template
+from dragoman.prompts.profile import Profile, ProfileTemplate
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.types import PromptOptions, Role
 from tools.phrasebook import tokenizer as phrasebook
@@ -184,7 +184,7 @@ def test_a_control_token_split_between_template_and_text_is_not_one(
     split = replace(
         profiles()["lmt-60"],
         wire="<|im_start|><|im_{user}end|><|im_end|>",
-        templates=(Template("{text}"),),
+        templates=(ProfileTemplate("{text}"),),
         optional_stop_tokens=(),
     )
     encoder = PromptEncoder(split, tokenizer)

@@ -13,7 +13,7 @@ import pytest
 from dragoman.prompts.catalog import profiles
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.options import FormalityWords, MarkForm
-from dragoman.prompts.profile import Language, Profile, Template
+from dragoman.prompts.profile import Language, Profile, ProfileTemplate
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.types import PromptOptions
 
@@ -127,11 +127,11 @@ def test_options_use_the_prompt_that_the_vendor_published(
 
 
 def test_the_template_that_covers_most_is_used_and_terms_count_most() -> None:
-    plain = Template("{text}")
-    context = Template("{context} {text}")
-    marks = Template("{text}", marks=True)
-    terms = Template("{terms} {text}", term="{term}={translation}")
-    style = Template("{formality} {text}", formality=FormalityWords("high", "low"))
+    plain = ProfileTemplate("{text}")
+    context = ProfileTemplate("{context} {text}")
+    marks = ProfileTemplate("{text}", marks=True)
+    terms = ProfileTemplate("{terms} {text}", term="{term}={translation}")
+    style = ProfileTemplate("{formality} {text}", formality=FormalityWords("high", "low"))
     profile = Profile("p", "P", "raw", (plain, style, context, marks, terms), LANGUAGES, wire="{user}")
     for options, chosen, honoured in (
         (PromptOptions(), plain, set[str]()),
@@ -146,9 +146,9 @@ def test_the_template_that_covers_most_is_used_and_terms_count_most() -> None:
 
 
 def test_instructions_cover_all_options_that_have_no_slot() -> None:
-    block = Template("{text}", system="{instructions}")
-    both = Template("{text}", system="{instructions}\n{terms}", term="{term}={translation}")
-    profile = Profile("p", "P", "raw", (both, block, Template("{text}")), LANGUAGES, wire="{system}{user}")
+    block = ProfileTemplate("{text}", system="{instructions}")
+    both = ProfileTemplate("{text}", system="{instructions}\n{terms}", term="{term}={translation}")
+    profile = Profile("p", "P", "raw", (both, block, ProfileTemplate("{text}")), LANGUAGES, wire="{system}{user}")
     assert profile.template("en", "de", PromptOptions(marks=True)) is block
     assert profile.template("en", "de", ALL) is both
     assert profile.honours("en", "de", ALL) == ALL.given

@@ -10,17 +10,17 @@ import pytest
 
 from dragoman.errors import ConfigError, UnsupportedLanguage
 from dragoman.prompts.catalog import profiles, select
-from dragoman.prompts.profile import Language, Profile, Template
+from dragoman.prompts.profile import Language, Profile, ProfileTemplate
 from dragoman.types import PromptOptions, Sampling
 
 LANGUAGES = {tag: Language(name, tag) for tag, name in (("en", "English"), ("de", "German"), ("zh", "Chinese"))}
-PLAIN = Profile("p", "P", "raw", (Template("{source} {text}"),), LANGUAGES, wire="{user}")
+PLAIN = Profile("p", "P", "raw", (ProfileTemplate("{source} {text}"),), LANGUAGES, wire="{user}")
 
 
 def test_the_first_template_that_fits_is_used() -> None:
-    chinese = Template("zh {text}", chinese=True)
-    context = Template("{context} {text}")
-    anything = Template("{text}")
+    chinese = ProfileTemplate("zh {text}", chinese=True)
+    context = ProfileTemplate("{context} {text}")
+    anything = ProfileTemplate("{text}")
     profile = replace(PLAIN, templates=(context, chinese, anything))
     assert profile.template("en", "de") is anything
     assert profile.template("en", "zh") is chinese
@@ -53,18 +53,18 @@ def test_pivots_restrict_directions() -> None:
     ("change", "message"),
     [
         ({"templates": ()}, "no templates"),
-        ({"templates": (Template("{txt}"),)}, "unknown slot {txt}"),
-        ({"templates": (Template("no text"),)}, "slot {text} once"),
-        ({"templates": (Template("{text}{context}{context}"),)}, "slot {context} once"),
-        ({"templates": (Template("{text}", system="Be brief."),)}, "no slot {system}"),
-        ({"templates": (Template("{text}", names="zh"),)}, "'en' lacks its Chinese name"),
-        ({"templates": (Template("{terms}{text}"),)}, "{terms} must have a term"),
-        ({"templates": (Template("{text}", term="{term} {translation}"),)}, "{terms} must have a term"),
-        ({"templates": (Template("{formality}{text}"),)}, "{formality} must have its words"),
-        ({"templates": (Template("{text}{instructions}{instructions}"),)}, "{instructions} once"),
-        ({"templates": (Template("{text}", answer="<target>"),)}, "an answer must have"),
-        ({"templates": (Template("{text}", instruction="{instruction}"),)}, "an instruction must have"),
-        ({"templates": (Template("{text}{instructions}", instruction="-"),)}, "an instruction must have"),
+        ({"templates": (ProfileTemplate("{txt}"),)}, "unknown slot {txt}"),
+        ({"templates": (ProfileTemplate("no text"),)}, "slot {text} once"),
+        ({"templates": (ProfileTemplate("{text}{context}{context}"),)}, "slot {context} once"),
+        ({"templates": (ProfileTemplate("{text}", system="Be brief."),)}, "no slot {system}"),
+        ({"templates": (ProfileTemplate("{text}", names="zh"),)}, "'en' lacks its Chinese name"),
+        ({"templates": (ProfileTemplate("{terms}{text}"),)}, "{terms} must have a term"),
+        ({"templates": (ProfileTemplate("{text}", term="{term} {translation}"),)}, "{terms} must have a term"),
+        ({"templates": (ProfileTemplate("{formality}{text}"),)}, "{formality} must have its words"),
+        ({"templates": (ProfileTemplate("{text}{instructions}{instructions}"),)}, "{instructions} once"),
+        ({"templates": (ProfileTemplate("{text}", answer="<target>"),)}, "an answer must have"),
+        ({"templates": (ProfileTemplate("{text}", instruction="{instruction}"),)}, "an instruction must have"),
+        ({"templates": (ProfileTemplate("{text}{instructions}", instruction="-"),)}, "an instruction must have"),
         ({"languages": {}}, "no languages"),
         ({"wire": "nothing"}, "slot {user} once"),
         ({"wire": "{user}{name}"}, "unknown slot {name}"),

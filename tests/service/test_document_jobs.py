@@ -43,13 +43,13 @@ from dragoman.storage.database import Database, utc_now
 from dragoman.storage.document_files import FolderUse
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.keys import Keys
-from dragoman.storage.segments import Result
 from dragoman.storage.usage import UsageLedger
 from dragoman.types import ANONYMOUS, Account, EngineSequence, Options, TranslationRequest
 from tests.processes import title
 from tests.serving import HeldPipeline, service_over, source_of
 from tests.waiting import HANG_S, scaled, until
 from wholetext.files import worker
+from wholetext.files.segmentfile import Result
 
 StoreName = Literal["folder", "database"]
 TEXT = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(40))

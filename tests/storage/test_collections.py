@@ -133,6 +133,19 @@ async def test_an_account_s_own_glossary_is_found_before_the_server_s_of_this_na
     assert await glossaries.get("a", "IT") == shared
 
 
+async def test_what_has_its_owner_and_name_already_is_left(
+    glossaries: Glossaries, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="dragoman.audit")
+    own, shared = await glossaries.create("a", "own"), await glossaries.create(SERVER, "shared")
+    caplog.clear()
+    assert await glossaries.give("a", "own", "a") == await glossaries.rename("a", own.id, " own ") == own
+    assert await glossaries.give(SERVER, "shared", SERVER) == shared
+    assert not caplog.records
+    assert (await glossaries.give("a", "own", "b")).updated_at > own.updated_at
+    assert len(caplog.records) == 1
+
+
 async def test_a_glossary_is_shared_and_given_with_its_id_and_its_entries(
     glossaries: Glossaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,8 @@ from dragoman.errors import DocumentLost
 from dragoman.storage.database import Database
 from dragoman.storage.document_blobs import CHUNK_BYTES, MOST_ROWS, DatabaseFiles
 from dragoman.storage.document_files import SOURCE, DocumentFiles, FolderFiles
-from dragoman.storage.segments import MOST_CHANGED, Result, SourceUnit
 from tests.storage.conftest import new_database
+from wholetext.files.segmentfile import MOST_CHANGED, Result, SegmentFile, SourceUnit
 
 ID = "A" * 32
 OTHER = "B" * 32
@@ -87,7 +88,26 @@ async def test_what_documents_take_is_counted(files: DocumentFiles, tmp_path: Pa
 async def with_segments(files: DocumentFiles, tmp_path: Path, units: list[SourceUnit] = UNITS) -> None:
     await put(files, tmp_path, b"x")
     assert [await files.units(ID), await files.page(ID, 0, 1)] == [None, None]
-    await files.add_segments(ID, units)
+    await add(files, tmp_path, units)
+
+
+async def add(files: DocumentFiles, tmp_path: Path, units: list[SourceUnit]) -> None:
+    """Give a document the segments of a file, as a worker makes it."""
+    times = Counter(one.source for one in units)
+    file = SegmentFile(tmp_path / "made")
+    file.create(replace(one, equal=times[one.source] - 1) for one in units)
+    await files.add_segments(ID, file.path)
+    file.path.unlink(missing_ok=True)
+
+
+async def translations(files: DocumentFiles, tmp_path: Path) -> list[str]:
+    """What a worker finds that writes the result."""
+    copy = SegmentFile(tmp_path / "copy")
+    copy.path.unlink(missing_ok=True)
+    number = await files.copy_segments(ID, copy.path)
+    found = copy.translations()
+    assert number == len(found)
+    return found
 
 
 async def test_segments_come_in_their_order_with_what_is_translated(files: DocumentFiles, tmp_path: Path) -> None:
@@ -114,11 +134,11 @@ async def test_segments_come_in_their_order_with_what_is_translated(files: Docum
     assert doubtful is not None
     assert ([one.n for one in doubtful.segments], doubtful.total) == ([5], 2)
     assert doubtful.segments[0].memory
-    assert await files.translations(ID) == ["null", "text 1", "zwei", "text 0", "text 1", "f", "text 0"]
+    assert await translations(files, tmp_path) == ["null", "text 1", "zwei", "text 0", "text 1", "f", "text 0"]
     await files.delete(ID)
     assert [await files.units(ID), await files.page(ID, 0, 1)] == [None, None]
     with pytest.raises(DocumentLost):
-        await files.translations(ID)
+        await translations(files, tmp_path)
 
 
 async def test_an_edit_stays_and_changes_equal_segments_where_that_is_wanted(
@@ -131,7 +151,7 @@ async def test_an_edit_stays_and_changes_equal_segments_where_that_is_wanted(
     changed, doubtful = await files.edit(ID, 3, "y", all_equal=True)
     assert ([one.n for one in changed], doubtful) == ([0, 3, 6], 3)
     await files.store(ID, [Result(3, "late", None, ()), Result(1, "late", None, ())])
-    assert await files.translations(ID) == ["y", "late", "t2", "y", "x", "t5", "y"]
+    assert await translations(files, tmp_path) == ["y", "late", "t2", "y", "x", "t5", "y"]
 
 
 async def test_texts_come_back_as_they_are(files: DocumentFiles, tmp_path: Path) -> None:
@@ -150,11 +170,11 @@ async def test_many_segments_and_edits_of_very_many_are_bounded(files: DocumentF
     changed, _ = await files.edit(ID, 1, "gleich", all_equal=True)
     assert len(changed) == MOST_CHANGED
     assert changed[0].equal == number // 2 - 1
-    assert await files.translations(ID) == ["gleich" if n % 2 else f"text {n}" for n in range(number)]
+    assert await translations(files, tmp_path) == ["gleich" if n % 2 else f"text {n}" for n in range(number)]
     await files.delete(ID)
     await put(files, tmp_path, b"x")
-    await files.add_segments(ID, UNITS)
-    assert await files.translations(ID) == [one.source for one in UNITS]
+    await add(files, tmp_path, UNITS)
+    assert await translations(files, tmp_path) == [one.source for one in UNITS]
 
 
 async def test_segments_that_were_translated_elsewhere_come_with_their_translations(
@@ -192,7 +212,7 @@ async def test_damaged_segments_are_an_error_of_the_document(tmp_path: Path, jun
     if junk is not None:
         path.write_bytes(junk)
     for call in (
-        files.translations(ID),
+        translations(files, tmp_path),
         files.edit(ID, 0, "x", all_equal=False),
         files.store(ID, [Result(0, "", None, ())]),
     ):

@@ -17,6 +17,7 @@ from wholetext.errors import UnsupportedFile
 from wholetext.files import formats
 from wholetext.files.content import ReadOptions
 from wholetext.files.formats import GROUP, Format
+from wholetext.files.segmentfile import SegmentFile
 from wholetext.files.worker import SOURCE, Workers, WorkerTask
 
 README = Path(wholetext.__file__).with_name("README.md")
@@ -73,7 +74,7 @@ async def test_an_installed_package_adds_a_format(tmp_path: Path, monkeypatch: p
     (tmp_path / SOURCE).write_bytes(DATA)
     workers = Workers(memory_bytes=2**30, timeout_s=HANG_S, at_once=1)
     await workers.run(task := WorkerTask("read", str(tmp_path), options))
-    assert "Close it" in task.file("units").read_text()
+    assert SegmentFile(task.file("segments")).translations() == ["Open it", "Close it"]
     assert formats.write(DATA, options, ["Öffnen", "Zu"])[0].decode() == "[menu]\nopen = Öffnen\nclose=Zu\n"
     workers.close()
 

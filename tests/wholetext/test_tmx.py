@@ -11,7 +11,7 @@ from lxml import etree
 from wholetext.errors import InvalidFile
 from wholetext.files import tmx
 from wholetext.files.exports import TMX_TAIL
-from wholetext.files.tmx import TmxEntry, Unit
+from wholetext.files.tmx import TmxEntry, TranslationUnit
 
 NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)
 
@@ -130,7 +130,7 @@ def test_what_is_written_is_read_again_and_by_another_reader() -> None:
         TmxEntry("en", "ko", "Press <g1>Start</g1> & <x2/>go", "<g1>시작</g1><x2/>"),
         TmxEntry("ja", "en", "はい", 'Yes "so"'),
     ]
-    units = [Unit(one.source, one.target, one.text, one.translation, NOW, NOW) for one in entries]
+    units = [TranslationUnit(one.source, one.target, one.text, one.translation, NOW, NOW) for one in entries]
     written = "".join((tmx.head(None, ("a tool", "1")), *tmx.written(units), TMX_TAIL)).encode()
     skipped = Counter[str]()
     assert [*tmx.read(written, skipped)] == entries

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from tests.waiting import HANG_S, has_ended, until
 from wholetext.errors import InvalidFile
+from wholetext.files import worker
 from wholetext.files.content import ReadOptions
+from wholetext.files.segmentfile import SegmentFile
 from wholetext.files.worker import SOURCE, Workers, WorkerTask
 
 
@@ -55,7 +60,7 @@ async def test_an_idle_process_that_has_ended_takes_no_task(
         await until(lambda idle=idle: has_ended(idle), "its end")
         given = task(tmp_path)
         await workers.run(given)
-        assert "Can I see it?" in given.file("units").read_text()
+        assert SegmentFile(given.file("segments")).translations() == ["Can I see it?"]
 
 
 class Pipe:
@@ -107,7 +112,7 @@ async def test_a_task_amid_which_its_process_is_killed_is_given_to_another_one(
     await pipe.reader(others)
     pipe.write(b"Can I see it?")
     await running
-    assert "Can I see it?" in given.file("units").read_text()
+    assert SegmentFile(given.file("segments")).translations() == ["Can I see it?"]
 
 
 async def test_a_file_amid_which_processes_are_killed_twice_is_blamed(
@@ -120,3 +125,26 @@ async def test_a_file_amid_which_processes_are_killed_twice_is_blamed(
     with pytest.raises(InvalidFile, match="memory"):
         await running
     pipe.close()
+
+
+def answered(folder: Path, source: bytes, extension: str) -> dict[str, Any]:
+    """What a worker answers to the task of reading a file."""
+    (folder / SOURCE).write_bytes(source)
+    given = WorkerTask("read", str(folder), ReadOptions(extension, "ja"), "task")
+    return worker.answer(json.dumps(asdict(given)).encode())
+
+
+def test_a_file_whose_texts_are_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MAX_TEXT_BYTES", 3_000)
+    lines = [f"This is line {n} of them.\n\n".encode() for n in range(100)]
+    refused = answered(tmp_path, b"".join(lines), "txt")
+    assert (refused["code"], refused["message"]) == ("invalid_file", "the file's texts have more than 3,000 bytes")
+    (tmp_path / "task.segments").unlink()
+    assert answered(tmp_path, b"".join(lines[:80]), "txt") == {"warnings": [], "left": [], "left_count": 0}
+
+
+def test_texts_with_half_characters_are_stored(tmp_path: Path) -> None:
+    half = '{"a": "Can I see \\ud800 it?", "\\udc00": "yes", "b": "yes"}'
+    assert answered(tmp_path, half.encode(), "json")["warnings"] == []
+    units = [*SegmentFile(tmp_path / "task.segments").source_units()]
+    assert [(one.source, one.equal) for one in units] == [("Can I see <x1/> it?", 0), ("yes", 1), ("yes", 1)]

@@ -51,6 +51,17 @@ async def changeable(store: Collections, account: Account, reference: str) -> St
     return stored
 
 
+async def deletable(store: Collections, account: Account, reference: str) -> StoredCollection:
+    """Return a collection that a caller may delete: by its name one's own alone, so that a repeated request, which
+    finds one's own gone, does not delete the shared one of its name; a shared one by its id. Raises what `changeable` does."""
+    stored = await changeable(store, account, reference)
+    if stored.account_id != account.id and reference != stored.id:
+        raise store.unknown(
+            f"there is no {store.kind} {reference!r} of your own; the shared one of this name is deleted by its id, {stored.id}"
+        )
+    return stored
+
+
 def errors(*statuses: int) -> openapi.Answers:
     """The errors that a route may answer with, for OpenAPI."""
     return openapi.failures(schemas.ErrorAnswer, 400, 401, *statuses)

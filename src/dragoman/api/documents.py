@@ -19,11 +19,11 @@ from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.service.document_runs import report_of
 from dragoman.service.documents import DocumentOptions
 from dragoman.storage.documents import DocumentState, StoredDocument
-from dragoman.storage.segments import StoredSegment
 from dragoman.threads import RESULTS, SEGMENTS
 from dragoman.types import Options
 from dragoman.version import writer
 from wholetext.files import exports
+from wholetext.files.segmentfile import StoredSegment
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
 

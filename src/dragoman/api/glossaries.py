@@ -17,8 +17,8 @@ from fastapi.responses import Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.api import schemas
-from dragoman.api.collections import CollectionOut, PairOut, changeable, errors
-from dragoman.api.input import NEEDS_KEY, Caller, Service, parse_json, parsed
+from dragoman.api.collections import CollectionOut, PairOut, changeable, deletable, errors
+from dragoman.api.input import NEEDS_KEY, Caller, Service, parse_json, worked
 from dragoman.errors import BodyTooLarge, InvalidGlossary
 from dragoman.storage.glossaries import MAX_ENTRIES, MAX_TERM_CHARACTERS
 
@@ -249,7 +249,7 @@ Target = Annotated[str, Query(description="BCP-47 tag of the translations' langu
 async def create(request: Request, service: Service, account: Caller) -> GlossaryOut:
     """A new glossary, with entries or without."""
     body = await request.body()
-    given = await parsed(_parse, body, GlossaryBody, request.app.state.max_values)
+    given = await worked(len(body), _parse, body, GlossaryBody, request.app.state.max_values)
     dictionaries: dict[tuple[str, str], dict[str, str]] = {}
     for one in given.dictionaries:
         dictionaries.setdefault((one.source, one.target), {}).update(one.entries)
@@ -271,8 +271,8 @@ async def get(glossary: Reference, service: Service, account: Caller) -> Glossar
 
 @router.delete("/{glossary}", summary="Delete a glossary", status_code=204, responses=errors(403, 404))
 async def delete(glossary: Reference, service: Service, account: Caller) -> Response:
-    """Delete a glossary with all its entries."""
-    stored = await changeable(service.glossaries, account, glossary)
+    """Delete a glossary with all its entries: one's own by its id or name, a shared one by its id."""
+    stored = await deletable(service.glossaries, account, glossary)
     await service.glossaries.delete(stored.account_id, stored.id)
     return Response(status_code=204)
 
@@ -358,4 +358,5 @@ async def delete_entries(
 
 async def _read(request: Request) -> dict[str, str]:
     body = await request.body()
-    return await parsed(_entries, body, request.headers.get("content-type", JSON), request.app.state.max_values)
+    content_type = request.headers.get("content-type", JSON)
+    return await worked(len(body), _entries, body, content_type, request.app.state.max_values)

@@ -141,13 +141,9 @@ _SLICE_BYTES = 500_000
 _PARSER = ThreadPoolExecutor(1, "bodies")
 
 
-async def parsed(parse: Callable[..., T], body: bytes, *arguments: object) -> T:
-    """What `parse` makes of a body. Raises what it raises."""
-    return await worked(len(body), parse, body, *arguments)
-
-
 async def worked(size: int, work: Callable[..., T], *arguments: object) -> T:
-    """What `work`, in proportion to a body of `size` bytes, returns; it runs where it does not hold up the event loop."""
+    """What `work`, in proportion to a body of `size` bytes, returns; it runs where it does not hold up the event loop.
+    Raises what it raises."""
     if size <= SMALL_BYTES:
         return work(*arguments)
     return await asyncio.get_running_loop().run_in_executor(_PARSER, work, *arguments)
@@ -235,7 +231,8 @@ class _BoundedRequest(Request):
 
     async def json(self) -> Any:
         """Raises what `parse_json` raises, and `RequestValidationError` for the first field that is not known."""
-        value: Any = await parsed(parse_json, await self.body(), self.app.state.max_values)
+        body = await self.body()
+        value: Any = await worked(len(body), parse_json, body, self.app.state.max_values)
         if isinstance(value, dict) and self.known_fields is not None:
             unknown = next((name for name in cast(dict[str, object], value) if name not in self.known_fields), None)
             if unknown is not None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from dragoman.errors import ConfigError
 from dragoman.prompts.encoder import PromptEncoder, language_values, render_chat, slot_values
 from dragoman.prompts.options import fill
-from dragoman.prompts.profile import Profile, Template
+from dragoman.prompts.profile import Profile, ProfileTemplate
 from dragoman.prompts.tokenizer import Message, TextTokenizer
 from dragoman.types import PromptOptions
 
@@ -59,7 +59,7 @@ def compare(profile: Profile, tokenizer: TextTokenizer) -> TemplateDifference | 
     return None
 
 
-def _samples(profile: Profile) -> Iterator[tuple[Template, str | None, str]]:
+def _samples(profile: Profile) -> Iterator[tuple[ProfileTemplate, str | None, str]]:
     """Return for each template a direction that uses it, if there is one."""
     served = [tag for tag in _COMMON_TAGS if tag in profile.languages] + list(profile.languages)[:4]
     pairs: list[tuple[str | None, str]] = [*permutations(dict.fromkeys(served), 2), *((None, tag) for tag in served)]
@@ -72,7 +72,7 @@ def _samples(profile: Profile) -> Iterator[tuple[Template, str | None, str]]:
                 break
 
 
-def _options_of(template: Template) -> PromptOptions:
+def _options_of(template: ProfileTemplate) -> PromptOptions:
     """Return options for all slots of the template, and no others."""
     wanted = template.needs or (_OPTIONS.given if "instructions" in template.slots else frozenset[str]())
     return PromptOptions(
@@ -85,7 +85,7 @@ def _options_of(template: Template) -> PromptOptions:
 
 
 def _rendering(
-    profile: Profile, tokenizer: TextTokenizer, template: Template, source: str | None, target: str, ours: str
+    profile: Profile, tokenizer: TextTokenizer, template: ProfileTemplate, source: str | None, target: str, ours: str
 ) -> TemplateDifference | None:
     if profile.mode == "raw" or not tokenizer.has_chat_template:
         return None

@@ -24,7 +24,7 @@ from dragoman.prompts.options import (
     term_lines,
     unescape_tags,
 )
-from dragoman.prompts.profile import NO_OPTIONS, Profile, Template
+from dragoman.prompts.profile import NO_OPTIONS, Profile, ProfileTemplate
 from dragoman.prompts.tokenizer import Message, TextTokenizer
 from dragoman.types import PromptOption, PromptOptions, Role, Sampling
 
@@ -78,8 +78,10 @@ class PromptEncoder:
         self.difference = difference
         self.tokenizer = tokenizer
         self._opening = tokenizer.opening_ids if profile.bos == "tokenizer" else ()
-        self._plans: dict[tuple[str | None, str, Template], _Plan] = {}  # at most one for each direction and template
-        self._templates: dict[tuple[str | None, str, frozenset[PromptOption]], Template] = {}
+        self._plans: dict[
+            tuple[str | None, str, ProfileTemplate], _Plan
+        ] = {}  # at most one for each direction and template
+        self._templates: dict[tuple[str | None, str, frozenset[PromptOption]], ProfileTemplate] = {}
         self._chat_plan = lru_cache(_MAX_CHAT_PLANS)(self._build_chat_plan)
         self.sampling = _with_stop_ids(profile, tokenizer)
         """The profile's sampling, with ids of the stop tokens."""
@@ -93,7 +95,7 @@ class PromptEncoder:
         """
         template = self._template(source, target, options)
         plan = self._plan(template, source, target)
-        values = self._values(template, text, target, options)
+        values = slot_values(self.profile, template, text, target, options)
         ids: list[int] = []
         for item in plan.items:
             ids.extend(self._encode_run(item, item.fill(values)) if isinstance(item, _Run) else item)
@@ -130,7 +132,7 @@ class PromptEncoder:
     def render(self, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> str:
         """Render the prompt as the vendor does, for comparisons and for people. Never encode it: it has a client's text."""
         template = self._template(source, target, options)
-        values = self._values(template, text, target, options)
+        values = slot_values(self.profile, template, text, target, options)
         parts = render_parts(self.profile, self.tokenizer, template, source, target)
         return "".join(part if isinstance(part, str) else values[part.name] for part in parts)
 
@@ -144,15 +146,12 @@ class PromptEncoder:
             output = unescape_tags(output.strip().removeprefix(before).removesuffix(after), text, template.tags)
         return self.profile.marks.read(output, text) if options.marks else output
 
-    def _template(self, source: str | None, target: str, options: PromptOptions) -> Template:
+    def _template(self, source: str | None, target: str, options: PromptOptions) -> ProfileTemplate:
         key = (source, target, _NOTHING_GIVEN if options is NO_OPTIONS else options.given)
         template = self._templates.get(key)
         if template is None:
             template = self._templates[key] = self.profile.template(source, target, options)
         return template
-
-    def _values(self, template: Template, text: str, target: str, options: PromptOptions) -> dict[str, str]:
-        return slot_values(self.profile, template, text, target, options)
 
     def _encode_run(self, run: _Run, text: str) -> list[int]:
         ids = self.tokenizer.encode_text(text, prefix=run.prefix)
@@ -160,7 +159,7 @@ class PromptEncoder:
             raise EngineFailed("a text was encoded as a control token and was therefore not sent to the model")
         return ids
 
-    def _plan(self, template: Template, source: str | None, target: str) -> _Plan:
+    def _plan(self, template: ProfileTemplate, source: str | None, target: str) -> _Plan:
         key = (source, target, template)
         plan = self._plans.get(key)
         if plan is None:
@@ -268,7 +267,9 @@ _AT_STAND_IN = re.compile("|".join(_STAND_INS.values()))
 _AT_SLOT = re.compile("|".join(rf"\{{{name}\}}" for name in _NAMES))
 
 
-def slot_values(profile: Profile, template: Template, text: str, target: str, options: PromptOptions) -> dict[str, str]:
+def slot_values(
+    profile: Profile, template: ProfileTemplate, text: str, target: str, options: PromptOptions
+) -> dict[str, str]:
     """Return the values of a template's slots for the client's text and the call's options."""
     text = text.strip() if profile.trim_text else text
     if template.tags:
@@ -289,7 +290,7 @@ def slot_values(profile: Profile, template: Template, text: str, target: str, op
     return values
 
 
-def language_values(profile: Profile, template: Template, source: str | None, target: str) -> dict[str, str]:
+def language_values(profile: Profile, template: ProfileTemplate, source: str | None, target: str) -> dict[str, str]:
     """Return the values of a template's slots for languages."""
     into = profile.languages[target]
     values = {"target": into.name(template.names), "target_code": into.code}
@@ -300,7 +301,7 @@ def language_values(profile: Profile, template: Template, source: str | None, ta
 
 
 def render_parts(
-    profile: Profile, tokenizer: TextTokenizer, template: Template, source: str | None, target: str
+    profile: Profile, tokenizer: TextTokenizer, template: ProfileTemplate, source: str | None, target: str
 ) -> tuple[Part, ...]:
     """Render the prompt with its slots. Raises `ConfigError` if the checkpoint's chat template cannot render it."""
     values = language_values(profile, template, source, target)
@@ -384,7 +385,7 @@ def _cut(rendered: str, at: re.Pattern[str]) -> tuple[Part, ...]:
     return tuple(part for part in [*parts, rendered[place:]] if part != "")
 
 
-def _check_cut(parts: tuple[Part, ...], template: Template, tokenizer: TextTokenizer) -> None:
+def _check_cut(parts: tuple[Part, ...], template: ProfileTemplate, tokenizer: TextTokenizer) -> None:
     found = sorted(part.name for part in parts if isinstance(part, Slot))
     if found != sorted(template.slots.intersection(_NAMES)):
         raise ConfigError(

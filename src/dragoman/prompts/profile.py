@@ -53,7 +53,7 @@ def _slots_of_template(text: str, system: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class ProfileTemplate:
     """A prompt on which the model was trained. It requires values for its slots, such as `{source}` or `{context}`.
 
     `{instructions}` is the block of `prompts.options.instruction_block` with every option that has no slot. If `instruction`
@@ -139,7 +139,7 @@ class Profile:
     name: str
     title: str
     mode: Mode
-    templates: tuple[Template, ...]  # of those that fit, the one that covers most is used; of equals, the first
+    templates: tuple[ProfileTemplate, ...]  # of those that fit, the one that covers most is used; of equals, the first
     languages: Mapping[str, Language]  # by tag
     wire: str | None = None
     control_tokens: tuple[str, ...] = ()  # of wire and templates; the tokenizer must have all of them
@@ -180,7 +180,7 @@ class Profile:
             return not self.needs_source
         return not self.pivots or source in self.pivots or target in self.pivots
 
-    def template(self, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> Template:
+    def template(self, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> ProfileTemplate:
         """Select, of the templates that fit, the one that covers most options; terms count most, instructions least.
 
         Raises `UnsupportedLanguage` for a direction the model does not serve.
@@ -235,7 +235,7 @@ def _faults(profile: Profile) -> list[str]:
     return faults
 
 
-def _template_faults(template: Template, profile: Profile) -> list[str]:
+def _template_faults(template: ProfileTemplate, profile: Profile) -> list[str]:
     used = template.slots
     faults = [f"template has an unknown slot {{{slot}}}" for slot in sorted(used - TEMPLATE_SLOTS)]
     if template.text.count("{text}") != 1 or "{text}" in template.system:
@@ -327,7 +327,7 @@ def _keys(tables: Tables) -> Iterator[tuple[str, frozenset[str], str]]:
     """Yield each key that must be a field, the allowed fields, and the key's table."""
     nested: tuple[tuple[str, type, list[Any]], ...] = (
         ("", Profile, [tables]),
-        ("templates", Template, _items(tables.get("templates"))),
+        ("templates", ProfileTemplate, _items(tables.get("templates"))),
         ("models", ModelSize, _items(tables.get("models"))),
         ("languages", Language, _items(tables.get("languages"))),
         (

@@ -1,1 +1,4 @@
-"""From a `TranslationRequest` to translations: admission, the translator, the service's life. Knows no wire format."""
+"""From a `TranslationRequest` to translations: accounts, admission, the translator, documents as jobs, a server's life.
+
+Knows no wire format.
+"""

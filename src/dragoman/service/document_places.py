@@ -174,9 +174,8 @@ class DocumentPlaces:
                 with full_disk_reported():
                     await RUNS.run(_copy, self.folder / id / name, copy)
                 await self._in_database.put(id, name, copy)
-            units = await RUNS.run(self._in_folder.source_units, id)
-            if units is not None:
-                await self._in_database.add_segments(id, units)
+            if (segments := self._in_folder.segments(id)).exists:
+                await self._in_database.add_segments(id, segments.path)
         except (DiskFull, StorageUnavailable):
             raise
         except (OSError, DocumentLost) as fault:

@@ -1,8 +1,8 @@
 """A run of one document: its file is read, its units translated as a bulk request, and its result written.
 
 All units are offered to the dispatcher at once, up to `MOST_TEXTS`. Finished ones are stored as they come, so that a later run,
-which may be another server's, goes on where this one ended. Files are read and written by `documents.worker`, never in this
-process.
+which may be another server's, goes on where this one ended. Files are read and written by `wholetext.files.worker`, never in
+this process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
@@ -42,13 +42,13 @@ from dragoman.storage.database import utc_now
 from dragoman.storage.document_files import disk_error, full_disk_reported, make_private
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.glossaries import Glossaries
-from dragoman.storage.segments import Result, SourceUnit, StoredSegment, Units
 from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.requests import OK, DocumentRecord
 from dragoman.text import checks
 from dragoman.threads import RUNS
 from dragoman.types import Account, ApiName, Options, TextDone, Translation, TranslationRequest
 from wholetext.files.content import MOST_LEFT, ReadOptions
+from wholetext.files.segmentfile import Result, StoredSegment, Units
 from wholetext.files.worker import SOURCE, Workers, WorkerTask
 from wholetext.markup import marks
 
@@ -238,12 +238,12 @@ class DocumentRuns:
             elapsed_s = (utc_now() - document.created_at).total_seconds()
             self._parts.metrics.document_ended(DocumentRecord(document.format, outcome, progress.characters, elapsed_s))
 
-    async def _work(self, task: WorkerTask) -> None:
-        """Have a worker do a task. Raises what `Workers.run` raises."""
+    async def _work(self, task: WorkerTask) -> dict[str, Any]:
+        """Have a worker do a task; return its report. Raises what `Workers.run` raises."""
         began_s = monotonic()
         try:
             with file_errors():
-                await self._workers.run(task)
+                return await self._workers.run(task)
         finally:
             self._parts.metrics.document_worked_on(task.op, monotonic() - began_s)
 
@@ -311,11 +311,10 @@ class DocumentRuns:
         options = await self.options(document)
         async with self._workspace(document) as folder:
             task = WorkerTask("read", str(folder), _read_options(document, options))
-            await self._work(task)
-            found: dict[str, Any] = json.loads(await RUNS.run(task.file("report").read_text, "utf-8"))
+            found = await self._work(task)
             report = json.dumps({**found, "warnings": [{"message": one} for one in found["warnings"]]})
             await self._store.update(document.id, self._owner, report=report)
-            await self._places.of(document).add_segments(document.id, _UnitLines(task.file("units")))
+            await self._places.of(document).add_segments(document.id, task.file("segments"))
         return replace(document, report=report)
 
     async def _plan(self, document: StoredDocument, units: Units, account: Account) -> StoredDocument:
@@ -432,12 +431,9 @@ class DocumentRuns:
         files, options = self._places.of(document), await self.options(document)
         async with self._workspace(document) as folder:
             task = WorkerTask("write", str(folder), _read_options(document, options))
-            translations = await files.translations(document.id)
-            if len(translations) != document.segments:
+            if await files.copy_segments(document.id, task.file("segments")) != document.segments:
                 raise DocumentLost("the document's segments are damaged: delete it, and send it again")
-            await RUNS.run(_write_lines, task.file("translations"), translations)
-            await self._work(task)
-            report: dict[str, list[str]] = json.loads(await RUNS.run(task.file("report").read_text, "utf-8"))
+            report = await self._work(task)
             written = await RUNS.run(task.file().open, "rb")
             try:
                 await files.put(document.id, result, task.file())
@@ -455,18 +451,6 @@ class DocumentRuns:
         return DragomanError("the server failed on this document; see its log")
 
 
-class _UnitLines:
-    """The units in a worker's file, read anew each time that they are iterated."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __iter__(self) -> Iterator[SourceUnit]:
-        with self._path.open(encoding="utf-8") as lines:
-            for line in lines:
-                yield SourceUnit(**json.loads(line))
-
-
 def _copy(source: BinaryIO, folder: Path) -> None:
     """Copy an open file into a new folder."""
     with source:
@@ -476,11 +460,6 @@ def _copy(source: BinaryIO, folder: Path) -> None:
         target.touch(mode=0o600)
         with target.open("wb") as out:
             shutil.copyfileobj(source, out, 2**20)
-
-
-def _write_lines(path: Path, texts: Iterable[str]) -> None:
-    with path.open("w", encoding="utf-8") as out:
-        out.writelines(json.dumps(one) + "\n" for one in texts)
 
 
 def report_of(document: StoredDocument) -> dict[str, Any]:

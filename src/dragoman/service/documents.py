@@ -21,6 +21,7 @@ from secrets import token_hex
 from time import monotonic
 from typing import BinaryIO
 
+from dragoman import languages
 from dragoman.errors import (
     BodyTooLarge,
     DocumentLost,
@@ -43,10 +44,10 @@ from dragoman.settings import Settings
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.document_files import RESULT, full_disk_reported, make_private
 from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, DocumentStore, StoredDocument
-from dragoman.storage.segments import Page, StoredSegment
 from dragoman.threads import RUNS, SEGMENTS, UPLOADS
 from dragoman.types import Account, ApiName, Translation
 from wholetext.files import formats
+from wholetext.files.segmentfile import Page, StoredSegment
 from wholetext.files.worker import SOURCE, Workers
 from wholetext.markup import marks
 
@@ -316,9 +317,9 @@ class Documents:
 
     def _checked(self, options: DocumentOptions, file_format: formats.Format) -> DocumentOptions:
         """Options with the served tags of their languages, and the name of the output's format."""
-        planner = self._parts.calls.translator.planner
-        target = planner.served_tag(options.target, "target")
-        source = planner.served_tag(options.source, "source") if options.source else None
+        served = self._parts.calls.translator.planner.served
+        target = languages.served(options.target, served, "target")
+        source = languages.served(options.source, served, "source") if options.source else None
         outputs = file_format.outputs or (file_format.name,)
         output = formats.find(options.output.lower().lstrip(".") or outputs[0])
         if output is None or output.name not in outputs:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dragoman import languages
 from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage, file_errors
@@ -170,7 +170,8 @@ def _batches(entries: Iterable[NewEntry]) -> Iterator[list[NewEntry]]:
 
 def _written(entries: Iterable[StoredEntry]) -> bytes:
     units = (
-        tmx.Unit(one.source, one.target, one.text, one.translation, one.created_at, one.updated_at) for one in entries
+        tmx.TranslationUnit(one.source, one.target, one.text, one.translation, one.created_at, one.updated_at)
+        for one in entries
     )
     return "".join(tmx.written(units)).encode()
 
@@ -330,8 +331,7 @@ class Memories:
         """
         task = WorkerTask("read", str(folder), ReadOptions(TMX, ""))
         with file_errors():
-            await self._workers.run(task)
-        report: dict[str, Any] = json.loads(await asyncio.to_thread(task.file("report").read_text, "utf-8"))
+            report = await self._workers.run(task)
         if report["entries"] > self._most.entries:
             raise BodyTooLarge(
                 f"the file has {report['entries']:,} translations; the memories of one key have at most "
@@ -339,7 +339,7 @@ class Memories:
                 param="file",
             )
         skipped, added = Counter[str](report["skipped"]), 0
-        with task.file("units").open(encoding="utf-8") as lines:
+        with task.file("entries").open(encoding="utf-8") as lines:
             batches = _batches(_checked_entries(map(json.loads, lines), skipped))
             reference = await self.store.add(account_id, reference, (), self._most, create=True)
             audit("memory.import", reference)  # also of a part: what was added before an error stays

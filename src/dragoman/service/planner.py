@@ -187,25 +187,13 @@ class Planner:
         self.max_model_len = max_model_len
         self.forced_lengths = forced_lengths  # dummy weights: no output ends by itself
         self.prompts = prompts
-        self._served = tuple(prompts.profile.languages)
+        self.served = tuple(prompts.profile.languages)
         self._lengths = lengths
-        self.detector = Detector(self._served)
+        self.detector = Detector(self.served)
         self._numbers = count()
         self._glossaries: dict[tuple[object, str], Glossary] = {}  # stored ones, by their key and language
         self._sampled = replace(prompts.sampling, temperature=0.5, top_p=0.9, seed=1)
         self._direction = lru_cache(MAX_DIRECTIONS)(self._make_direction)
-
-    def served_tag(self, tag: str, param: str) -> str:
-        """Return the model's own tag for a language that a caller named. Raises `UnsupportedLanguage`."""
-        try:
-            served = languages.match(tag, self._served)
-        except UnsupportedLanguage as error:
-            raise UnsupportedLanguage(error.message, param=param) from None
-        if served is None:
-            raise UnsupportedLanguage(
-                f"the model does not serve {tag!r}; it serves {', '.join(self._served)}", param=param
-            )
-        return served
 
     def _make_direction(self, source: str, target: str, options: PromptOptions) -> Direction:
         """Raises `UnsupportedLanguage`, and `InvalidRequest` where the options leave no space for a text."""
@@ -248,8 +236,8 @@ class Planner:
         self, request: TranslationRequest, glossary: Glossary | None = None, memory: CallMemory | None = None
     ) -> Iterator[TextJob]:
         """Yield a job for each text, made when it is asked for."""
-        target = self.served_tag(request.target, "target")
-        source = self.served_tag(request.source, "source") if request.source else None
+        target = languages.served(request.target, self.served, "target")
+        source = languages.served(request.source, self.served, "source") if request.source else None
         # Two clients may send the same id, and an engine takes no two sequences of one: hence the number.
         unique_id = f"{request.request_id}-{next(self._numbers)}"
         request = replace(request, target=target, source=source, request_id=unique_id)
@@ -343,7 +331,7 @@ class Planner:
         detection = self.detector.detect(sample)
         tag, confidence = detection.language, detection.confidence
         if tag is not None and not detection.is_served:
-            return SourceLanguage(tag, confidence, checks.language_not_served(tag, self._served)), pieces
+            return SourceLanguage(tag, confidence, checks.language_not_served(tag, self.served)), pieces
         if request.source is not None:
             return SourceLanguage(request.source), pieces
         if tag is None and (detection.has_letters or has_letters(sample)):

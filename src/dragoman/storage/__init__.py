@@ -1,1 +1,4 @@
-"""Stores keys, usage and glossaries in a SQLite file or in PostgreSQL. Only this package imports SQLAlchemy."""
+"""Stores keys, usage, glossaries, translation memories and documents, in a SQLite file or in PostgreSQL.
+
+Only this package imports SQLAlchemy.
+"""

@@ -142,11 +142,13 @@ class Collections:
     async def _move(
         self, change: str, account_id: str, reference: str, new_owner: str, new_name: str | None = None
     ) -> StoredCollection:
-        """Give an account's own collection to an owner, or another name."""
+        """Give an account's own collection to an owner, or another name; none that it has already."""
 
-        def move(connection: Connection) -> StoredCollection:
+        def move(connection: Connection) -> tuple[StoredCollection, bool]:
             row = self._row(connection, account_id, reference, own=True)
             name = new_name or _name(row)
+            if (new_owner, name) == (account_id, _name(row)):
+                return self._info(connection, row.id), False
             self._check_name(connection, new_owner, name, but=row.id)
             values = {"account_id": new_owner, "updated_at": utc_now(), **self._names(new_owner, row.id, name)}
             try:
@@ -155,10 +157,11 @@ class Collections:
                 raise self._taken(name) from None
             if new_owner != account_id:
                 self._check_counts(connection, new_owner)
-            return self._info(connection, row.id)
+            return self._info(connection, row.id), True
 
-        moved = await self._database.write(move)
-        self._audit(change, moved.id)
+        moved, is_changed = await self._database.write(move)
+        if is_changed:
+            self._audit(change, moved.id)
         return moved
 
     def checked_name(self, name: str) -> str:
@@ -208,9 +211,8 @@ class Collections:
             )
             found.extend(connection.execute(wanted.with_for_update() if own else wanted))
         if not found:
-            raise self.unknown(
-                f"there is no {self.kind} {reference[:MAX_NAME_CHARACTERS]!r}; see GET /v1/{self.plural}"
-            )
+            named = repr(reference[:MAX_NAME_CHARACTERS])
+            raise self.unknown(f"there is no {self.kind} {named} among those that the caller can list")
         return min(found, key=lambda row: row.account_id != account_id)
 
     def _insert(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import timedelta
@@ -44,9 +43,16 @@ from sqlalchemy.types import TypeDecorator
 
 from dragoman.errors import DocumentLost
 from dragoman.storage.database import METADATA, Database, utc_now
-from dragoman.storage.document_files import ORPHAN_S, FolderUse, full_disk_reported, is_replaced, make_private
-from dragoman.storage.segments import MOST_CHANGED, Page, Result, SourceUnit, StoredSegment, Units
+from dragoman.storage.document_files import (
+    ORPHAN_S,
+    FolderUse,
+    faults_of,
+    full_disk_reported,
+    is_replaced,
+    make_private,
+)
 from dragoman.threads import RESULTS, RUNS
+from wholetext.files.segmentfile import MOST_CHANGED, Page, Result, SegmentFile, SourceUnit, StoredSegment, Units
 
 DATABASE = "database"
 """The place of documents that are in it."""
@@ -238,12 +244,11 @@ class DatabaseFiles:
 
     # ---- segments
 
-    async def add_segments(self, id: str, units: Iterable[SourceUnit]) -> None:
+    async def add_segments(self, id: str, path: Path) -> None:
         """See `DocumentFiles`."""
         await self._delete_segments(id)  # of a server that has died in the middle of it
         blob = await self._begin(id, _SEGMENTS)
-        times = await RUNS.run(lambda: Counter(unit.source for unit in units))
-        rows, size = _rows(id, units, times), 0
+        rows, size = _rows(id, path), 0
         while batch := await RUNS.run(_batch, rows):
             size += sum(3 * len(row["source"]) + len(row["context"]) + 100 for row in batch)
             await self._database.write(lambda connection, batch=batch: connection.execute(insert(_segments), batch))
@@ -321,15 +326,18 @@ class DatabaseFiles:
 
         return await self._database.read(page)
 
-    async def translations(self, id: str) -> list[str]:
+    async def copy_segments(self, id: str, path: Path) -> int:
         """See `DocumentFiles`."""
         if not await self._has_segments(id):
             raise DocumentLost("the document's segments are missing: delete it, and send it again")
-        c = _segments.c
-        found = list[str]()
-        async for rows in self._all(id, c.translation, c.source):
-            found += (source if translation is None else translation for translation, source in rows)
-        return found
+        c, file, number = _segments.c, SegmentFile(path), 0
+        with full_disk_reported():
+            await RUNS.run(file.create)
+            async for rows in self._all(id, c.source, c.translation):
+                units = [SourceUnit(source, "", "", False, translation=translation) for source, translation in rows]
+                await RUNS.run(file.add, units, number)
+                number += len(units)
+        return number
 
     async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
         """See `DocumentFiles`."""
@@ -351,11 +359,11 @@ def _count_doubtful(connection: Connection, id: str) -> int:
     return connection.scalar(select(func.count()).select_from(_segments).where(c.document_id == id, c.doubtful)) or 0
 
 
-def _rows(id: str, units: Iterable[SourceUnit], times: Counter[str]) -> Iterator[dict[str, Any]]:
+def _rows(id: str, path: Path) -> Iterator[dict[str, Any]]:
     names = [field.name for field in fields(SourceUnit)]
-    for n, unit in enumerate(units):
-        values = {name: getattr(unit, name) for name in names}
-        yield {**values, "document_id": id, "n": n, "equal": times[unit.source] - 1}
+    with faults_of(path):
+        for n, unit in enumerate(SegmentFile(path).source_units()):
+            yield {**{name: getattr(unit, name) for name in names}, "document_id": id, "n": n}
 
 
 def _batch(rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:

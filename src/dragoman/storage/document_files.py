@@ -14,17 +14,19 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from time import time
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeVar
 
 from dragoman.errors import DiskFull, DocumentLost, StorageUnavailable
-from dragoman.storage.segments import Page, Result, SegmentFile, SourceUnit, StoredSegment, Units
-from dragoman.threads import EDITS, RESULTS, RUNS, SEGMENTS
+from dragoman.threads import EDITS, RESULTS, RUNS, SEGMENTS, Threads
+from wholetext.files.segmentfile import Page, Result, SegmentFile, StoredSegment, Units
+
+T = TypeVar("T")
 
 log = logging.getLogger("dragoman.documents")
 
@@ -32,6 +34,7 @@ SOURCE = "source"
 TERMS = "terms"
 RESULT = "result-"
 """Before the number of edits that it has."""
+_SEGMENTS = "segments.db"
 UPLOADS, WORK = "uploads", "work"
 """The folders, in that of documents, with files that arrive, and with copies of files that are read and written."""
 ORPHAN_S = 3_600.0
@@ -71,8 +74,8 @@ class DocumentFiles(Protocol):
         """Return what all documents take; delete what transfers that nobody finished have left."""
         ...
 
-    async def add_segments(self, id: str, units: Iterable[SourceUnit]) -> None:
-        """Store the segments of a document, which has all of them or none. `units` are iterated once or twice."""
+    async def add_segments(self, id: str, path: Path) -> None:
+        """Store the segments of a document, which has all of them or none, from a file, which may be moved."""
         ...
 
     async def units(self, id: str) -> Units | None:
@@ -87,8 +90,8 @@ class DocumentFiles(Protocol):
         """Return segments in their order, from number `first` on; `doubtful`: of doubtful ones. None: there are none yet."""
         ...
 
-    async def translations(self, id: str) -> list[str]:
-        """Return all translations in order; the source of a segment that has none."""
+    async def copy_segments(self, id: str, path: Path) -> int:
+        """Write a new file with all segments as they are now, as far as a result needs them; return their number."""
         ...
 
     async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
@@ -120,8 +123,8 @@ def full_disk_reported() -> Generator[None]:
 
 
 @contextmanager
-def _faults_of(path: Path) -> Generator[None]:
-    """Within: faults of a file are errors as `DocumentFiles` raises them."""
+def faults_of(path: Path) -> Generator[None]:
+    """Within: faults of a file or folder are errors as `DocumentFiles` raises them."""
     try:
         yield
     except (OSError, sqlite3.DatabaseError) as error:
@@ -151,21 +154,26 @@ class FolderFiles:
         """Settle `place`, which servers that have the same folder agree on. Raises `OSError`."""
         self.place = await RUNS.run(_place_of, self.folder)
 
-    def _segments(self, id: str) -> SegmentFile:
-        return SegmentFile(self.folder / id / "segments.db")
+    def segments(self, id: str) -> SegmentFile:
+        """Return the file of a document's segments, which is there when it has all of them."""
+        return SegmentFile(self.folder / id / _SEGMENTS)
 
-    @contextmanager
-    def _file(self, id: str) -> Generator[SegmentFile]:
-        path = self.folder / id / "segments.db"
-        with _faults_of(path):
-            yield SegmentFile(path)
+    async def _on_segments(self, threads: Threads, id: str, work: Callable[[SegmentFile], T]) -> T:
+        """Return what `work` makes of a document's segments in one of the threads."""
+        file = self.segments(id)
+
+        def run() -> T:
+            with faults_of(file.path):
+                return work(file)
+
+        return await threads.run(run)
 
     async def put(self, id: str, name: str, path: Path) -> None:
         """See `DocumentFiles`."""
         folder = self.folder / id
 
         def put() -> None:
-            with _faults_of(folder):
+            with faults_of(folder):
                 if name == SOURCE:
                     folder.mkdir(mode=0o700)
                 path.replace(folder / name)
@@ -180,7 +188,7 @@ class FolderFiles:
         path = self.folder / id / name
 
         def opened() -> BinaryIO | None:
-            with _faults_of(path), suppress(FileNotFoundError):
+            with faults_of(path), suppress(FileNotFoundError):
                 return path.open("rb")
 
         return await RESULTS.run(opened)
@@ -193,59 +201,33 @@ class FolderFiles:
         """See `DocumentFiles`."""
         return await RUNS.run(_examine, self.folder) if self.folder.is_dir() else FolderUse(0, ())
 
-    async def add_segments(self, id: str, units: Iterable[SourceUnit]) -> None:
+    async def add_segments(self, id: str, path: Path) -> None:
         """See `DocumentFiles`."""
-
-        def create() -> None:
-            with _faults_of(self.folder / id):
-                self._segments(id).create(units)
-
-        await RUNS.run(create)
+        await self.put(id, _SEGMENTS, path)
 
     async def units(self, id: str) -> Units | None:
         """See `DocumentFiles`."""
-
-        def units() -> Units | None:
-            with self._file(id) as file:
-                return file.units() if file.exists else None
-
-        return await RUNS.run(units)
+        return await self._on_segments(RUNS, id, lambda file: file.units() if file.exists else None)
 
     async def store(self, id: str, results: Sequence[Result]) -> None:
         """See `DocumentFiles`."""
-
-        def store() -> None:
-            with self._file(id) as file:
-                file.store(results)
-
-        await RUNS.run(store)
+        await self._on_segments(RUNS, id, lambda file: file.store(results))
 
     async def page(self, id: str, first: int, limit: int, *, doubtful: bool = False) -> Page | None:
         """See `DocumentFiles`."""
 
-        def page() -> Page | None:
-            with self._file(id) as file:
-                return file.page(first, limit, doubtful=doubtful) if file.exists else None
+        def page(file: SegmentFile) -> Page | None:
+            return file.page(first, limit, doubtful=doubtful) if file.exists else None
 
-        return await SEGMENTS.run(page)
+        return await self._on_segments(SEGMENTS, id, page)
 
-    async def translations(self, id: str) -> list[str]:
+    async def copy_segments(self, id: str, path: Path) -> int:
         """See `DocumentFiles`."""
-
-        def translations() -> list[str]:
-            with self._file(id) as file:
-                return file.translations()
-
-        return await RUNS.run(translations)
+        return await self._on_segments(RUNS, id, lambda file: file.copy(path))
 
     async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
         """See `DocumentFiles`."""
-
-        def edit() -> tuple[list[StoredSegment], int]:
-            with self._file(id) as file:
-                return file.edit(n, translation, all_equal=all_equal)
-
-        return await EDITS.run(edit)
+        return await self._on_segments(EDITS, id, lambda file: file.edit(n, translation, all_equal=all_equal))
 
     # ---- a document that leaves the folder
 
@@ -253,27 +235,10 @@ class FolderFiles:
         """Whether the folder has a document's files."""
         return (self.folder / id / SOURCE).is_file()
 
-    def source_units(self, id: str) -> Iterable[SourceUnit] | None:
-        """Return all segments with their translations, to be iterated in a thread; None: there are none yet."""
-        file = self._segments(id)
-        return _Reread(self.folder / id, file) if file.exists else None
-
     def other_files(self, id: str) -> list[str]:
         """Return the names of a document's files besides its segments."""
         names = (path.name for path in (self.folder / id).iterdir())
         return [name for name in names if name in (SOURCE, TERMS) or name.startswith(RESULT)]
-
-
-class _Reread:
-    """The segments of a file, read anew each time that they are iterated."""
-
-    def __init__(self, folder: Path, file: SegmentFile) -> None:
-        self._folder = folder
-        self._file = file
-
-    def __iter__(self) -> Iterator[SourceUnit]:
-        with _faults_of(self._folder):
-            yield from self._file.source_units()
 
 
 def make_private(folder: Path) -> None:

@@ -186,7 +186,7 @@ def _notify(observers: Sequence[Callable[[Record], None]], record: Record) -> No
             log.exception("%s failed on a record", getattr(observe, "__qualname__", observe))
 
 
-class Pace(Protocol):
+class Pacer(Protocol):
     """Gives other calls the event loop from time to time."""
 
     async def pause(self) -> None: ...
@@ -205,20 +205,16 @@ class CallTracker:
     arrived_unix_s: float = field(default_factory=time.time)
     began_s: float = field(default_factory=monotonic)
 
-    def done(self, index: int, translation: Translation) -> None:
-        """Text `index` is translated."""
-        self._end(index, OK, translation)
-
     async def end_others(self, outcome: str) -> None:
         """End the texts without a translation with the call's outcome."""
         pace = self.registry.pace()
         for index in range(len(self.request.texts)):
             if index not in self.ended:
-                self._end(index, outcome, None)
+                self.done(index, None, outcome)
                 await pace.pause()
 
-    def _end(self, index: int, outcome: str, translation: Translation | None) -> None:
-        """Make and pass on the record of a text, of which without a translation little is known."""
+    def done(self, index: int, translation: Translation | None, outcome: str = OK) -> None:
+        """Make and pass on the record of text `index`, which has ended: of one without a translation little is known."""
         text = self.request.texts[index]
         usage, timings = (translation.usage, translation.timings) if translation else (Usage(), ())
         first_tokens_s = [one.queue_s + one.prefill_s for one in timings if one.prefill_s is not None]
@@ -261,7 +257,7 @@ class CallRegistry:
     def __init__(
         self,
         tag_of: Callable[[str], str],
-        pace: Callable[[], Pace],
+        pace: Callable[[], Pacer],
         *,
         text_observers: Sequence[Callable[[TextRecord], None]] = (),
         call_observers: Sequence[Callable[[CallRecord], None]] = (),

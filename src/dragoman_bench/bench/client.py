@@ -82,7 +82,7 @@ class TargetOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class TargetReply:
     """A complete answer, or an event of a stream, which `end` closes. `output_tokens` and the reason: if reported."""
 
     text: str = ""
@@ -105,13 +105,13 @@ class Target(ABC):
         """Return the request's body, for JSON."""
 
     @abstractmethod
-    def whole(self, payload: Any) -> Reply:
+    def whole(self, payload: Any) -> TargetReply:
         """Read a JSON answer. Raises BadReplyError."""
 
-    def event(self, data: str) -> Reply:
+    def event(self, data: str) -> TargetReply:
         """Read the data of a server-sent event. Raises BadReplyError, or StreamedError."""
         if data == "[DONE]":
-            return Reply(end=True)
+            return TargetReply(end=True)
         try:
             payload = members(json.loads(data))
         except json.JSONDecodeError as error:
@@ -122,7 +122,7 @@ class Target(ABC):
             raise StreamedError(str(payload["error"])[:200])
         return self.delta(payload)
 
-    def delta(self, payload: dict[str, Any]) -> Reply:
+    def delta(self, payload: dict[str, Any]) -> TargetReply:
         """Read an event. Raises BadReplyError."""
         raise BadReplyError(f"a streamed event that was not asked for: {str(payload)[:80]}")
 
@@ -140,14 +140,14 @@ class Native(Target):
             body["force_output_tokens"] = item.output_tokens
         return body
 
-    def whole(self, payload: Any) -> Reply:
+    def whole(self, payload: Any) -> TargetReply:
         text = text_at(payload, "translations", 0, "text")
-        return Reply(text, _tokens(payload), part(payload, "translations", 0).get("finish_reason"))
+        return TargetReply(text, _tokens(payload), part(payload, "translations", 0).get("finish_reason"))
 
-    def delta(self, payload: dict[str, Any]) -> Reply:
+    def delta(self, payload: dict[str, Any]) -> TargetReply:
         text = payload.get("delta")
         reason = members(payload.get("translation")).get("finish_reason")
-        return Reply(text if isinstance(text, str) else "", _tokens(payload), reason)
+        return TargetReply(text if isinstance(text, str) else "", _tokens(payload), reason)
 
 
 class OpenAI(Target):
@@ -180,17 +180,17 @@ class OpenAI(Target):
         system = [{"role": "system", "content": filled(options.system, item)}] if options.system else []
         return body | {"messages": [*system, {"role": "user", "content": filled(options.user, item)}]}
 
-    def whole(self, payload: Any) -> Reply:
+    def whole(self, payload: Any) -> TargetReply:
         text = text_at(payload, "choices", 0, *(("message", "content") if self._chat else ("text",)))
-        return Reply(text, _tokens(payload), part(payload, "choices", 0).get("finish_reason"))
+        return TargetReply(text, _tokens(payload), part(payload, "choices", 0).get("finish_reason"))
 
-    def delta(self, payload: dict[str, Any]) -> Reply:
+    def delta(self, payload: dict[str, Any]) -> TargetReply:
         if "choices" not in payload:
             raise BadReplyError(f"an event has no choices: {str(payload)[:80]}")
         choices = elements(payload["choices"])  # empty in the event that reports the usage
         choice = members(choices[0]) if choices else {}
         text = members(choice.get("delta")).get("content") if self._chat else choice.get("text")
-        return Reply(text or "", _tokens(payload), choice.get("finish_reason"))
+        return TargetReply(text or "", _tokens(payload), choice.get("finish_reason"))
 
 
 class LibreTranslate(Target):
@@ -202,8 +202,8 @@ class LibreTranslate(Target):
         body = {"q": item.text, "source": item.source or "auto", "target": item.target, "format": "text"}
         return body | ({"api_key": self.options.api_key} if self.options.api_key else {})
 
-    def whole(self, payload: Any) -> Reply:
-        return Reply(text_at(payload, "translatedText"))
+    def whole(self, payload: Any) -> TargetReply:
+        return TargetReply(text_at(payload, "translatedText"))
 
 
 class DeepL(Target):
@@ -220,8 +220,8 @@ class DeepL(Target):
         body: dict[str, Any] = {"text": [item.text], "target_lang": target}
         return body | ({"source_lang": item.source.upper()} if item.source else {})
 
-    def whole(self, payload: Any) -> Reply:
-        return Reply(text_at(payload, "translations", 0, "text"))
+    def whole(self, payload: Any) -> TargetReply:
+        return TargetReply(text_at(payload, "translations", 0, "text"))
 
 
 def make_target(options: TargetOptions) -> Target:
@@ -317,7 +317,7 @@ class Exchange:
     output_tokens: int | None = None
     finish_reason: str | None = None
 
-    def add(self, reply: Reply) -> None:
+    def add(self, reply: TargetReply) -> None:
         """Add an answer, or its next event."""
         if reply.output_tokens is not None:
             self.output_tokens = reply.output_tokens

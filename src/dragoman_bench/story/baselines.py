@@ -37,7 +37,7 @@ from dragoman.settings import Settings
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, Delta, EngineSequence, Timings
 from dragoman.wire import EngineStats
-from dragoman_bench.story.messages import Batch, BatchResults, Ready, Refused, WorkerPlan, frame, receive
+from dragoman_bench.story.messages import BatchResults, Ready, Refused, SequenceBatch, WorkerPlan, frame, receive
 
 VLLM_ENGINE = "dragoman_bench.story.sync_engine:SyncEngine"
 EXIT_GRACE_S = 5.0  # for an idle worker, which exits in about one
@@ -108,7 +108,7 @@ class WorkerProcess:
         """Run a batch to its end. Raises `EngineDead` when the worker exits meanwhile."""
         if self._reader is None or self._writer is None:
             raise EngineDead(f"{self.name} is not running")
-        self._writer.write(frame(Batch(sequences)))
+        self._writer.write(frame(SequenceBatch(sequences)))
         answer: BatchResults | None = await receive(self._reader)
         if answer is None:
             raise EngineDead(f"{self.name} crashed (exit code {await self.stop()})")

@@ -1,8 +1,8 @@
 """Everything that passes between the server and a worker process of a baseline, and how it is framed on their socket.
 
-The server sends a `WorkerPlan`, then `Batch` after `Batch`; the worker sends `Ready` or `NotReady`, then one `BatchResults` for
-each batch. The end of the stream is the end of the other side. A message is one pickle behind its length; both ends are this
-package's, on a socket pair that no other process can open.
+The server sends a `WorkerPlan`, then `SequenceBatch` after `SequenceBatch`; the worker sends `Ready` or `NotReady`, then one
+`BatchResults` for each batch. The end of the stream is the end of the other side. A message is one pickle behind its length;
+both ends are this package's, on a socket pair that no other process can open.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class WorkerPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SequenceBatch:
     """Run these to their ends."""
 
     sequences: tuple[EngineSequence, ...]
@@ -65,7 +65,7 @@ class BatchResults:
     results: tuple[Completion | Refused, ...]
 
 
-def frame(message: WorkerPlan | Batch | Ready | NotReady | BatchResults) -> bytes:
+def frame(message: WorkerPlan | SequenceBatch | Ready | NotReady | BatchResults) -> bytes:
     """One message as bytes for the socket."""
     payload = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(payload)) + payload

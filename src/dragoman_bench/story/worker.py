@@ -20,11 +20,11 @@ from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineFailed, EngineRejected
 from dragoman.types import Completion, EngineSequence
 from dragoman_bench.story.messages import (
-    Batch,
     BatchResults,
     NotReady,
     Ready,
     Refused,
+    SequenceBatch,
     WorkerPlan,
     frame,
     receive_blocking,
@@ -66,7 +66,7 @@ def main(connection: socket.socket) -> None:
             connection.sendall(frame(NotReady(f"{type(error).__name__}: {error}")))
             raise
         connection.sendall(frame(Ready(engine.max_model_len)))
-        batch: Batch | None
+        batch: SequenceBatch | None
         while (batch := receive_blocking(stream)) is not None:
             results = engine.generate(list(batch.sequences))
             connection.sendall(

@@ -175,7 +175,7 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ComparedTrial:
     """A trial that is compared with the best. `wins_ties`: it is the simpler one, and wins if it is not worse."""
 
     name: str

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Literal
 
 from dragoman_bench.bench.measurement import number, whole
-from dragoman_bench.tune.compare import Attempt, Best, Context
+from dragoman_bench.tune.compare import Best, ComparedTrial, Context
 from dragoman_bench.tune.demand import ROUNDS, Demand
 from dragoman_bench.tune.outcome import LoadLevel, Memory, Search, Trial
 
@@ -83,11 +83,11 @@ def confirm_memory(context: Context, best: Best) -> Search[Best]:
         return best
     memory = best.memory or size_for(context, best.slots)
     sized = best.sized(memory)
-    attempt = Attempt("memory", "memory", sized.knobs, f"the size that the demand needs: {memory.because}")
+    attempt = ComparedTrial("memory", "memory", sized.knobs, f"the size that the demand needs: {memory.because}")
     return replace((yield from check_memory(context, sized, attempt)), trial=best.trial)
 
 
-def check_memory(context: Context, best: Best, attempt: Attempt) -> Search[Best]:
+def check_memory(context: Context, best: Best, attempt: ComparedTrial) -> Search[Best]:
     """Check the memory of the best settings on the attempt's server. If the check fails, check the server's own size in the
     same way."""
     level, size = check_level(context.demand), best.memory or own_size(context, best.slots)
@@ -97,7 +97,7 @@ def check_memory(context: Context, best: Best, attempt: Attempt) -> Search[Best]
     knobs = best.sized(own).knobs
     if fault and not trial.not_reached and knobs != attempt.knobs:
         size, why = own, f"{trial.name} did not hold ({fault})"
-        trial = yield Attempt(f"memory-{len(names) + 1}", "memory", knobs, why).measure(level)
+        trial = yield ComparedTrial(f"memory-{len(names) + 1}", "memory", knobs, why).measure(level)
         names, fault = [*names, trial.name], (yield from _fault(trial, level))
     checked = "held" if not fault else "not checked" if trial.not_reached else "did not hold"
     return best.sized(replace(size, checked=checked, trials=tuple(names)))

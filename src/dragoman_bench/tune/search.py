@@ -15,7 +15,7 @@ from statistics import median
 
 from dragoman_bench.bench.measurement import Machine
 from dragoman_bench.bench.summary import Slo
-from dragoman_bench.tune.compare import MOST_REPEATS, Attempt, Best, Context, Objective
+from dragoman_bench.tune.compare import MOST_REPEATS, Best, ComparedTrial, Context, Objective
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.memory import check_level, check_memory, confirm_memory, size_for
 from dragoman_bench.tune.outcome import (
@@ -212,7 +212,7 @@ def choose_slots(context: Context, large: Best) -> Search[Best]:
     for slots, reason in _slot_candidates(context):
         sized = large.choose(Choice("max_num_seqs", slots, reason)).sized(size_for(context, slots))
         why = f"{reason}, with the memory that {slots} sequences need"
-        attempt = Attempt(f"slots-{slots}", "slots", sized.knobs, why, wins_ties=True)
+        attempt = ComparedTrial(f"slots-{slots}", "slots", sized.knobs, why, wins_ties=True)
         trial, verdict = yield from attempt.against(context, bar)
         if attempt.wins(verdict):
             trial = yield from attempt.repeated(context, trial)
@@ -283,7 +283,7 @@ def choose_batched_tokens(context: Context, best: Best) -> Search[Best]:
             why = f"a step holds up to {most:,} tokens: {gain}"
             before = f"{best.knobs.max_num_batched_tokens}: {objective.describe(best.results)}"
             knobs = replace(best.knobs, max_num_batched_tokens=value)
-            attempt = Attempt(f"tokens-{value}", "batched_tokens", knobs, why)
+            attempt = ComparedTrial(f"tokens-{value}", "batched_tokens", knobs, why)
             trial, verdict = yield from attempt.against(context, best.results)
             if not attempt.wins(verdict):
                 results = trial.at(context.busy)
@@ -311,7 +311,7 @@ def _ways(context: Context, best: Best, most: int, start: int) -> list[list[int]
     return [down, up] if slo is not None and slo.needs_stream else [up, down]
 
 
-def _adopt(context: Context, best: Best, attempt: Attempt, trial: Trial, choice: Choice) -> Search[Best]:
+def _adopt(context: Context, best: Best, attempt: ComparedTrial, trial: Trial, choice: Choice) -> Search[Best]:
     """The attempt as the best, measured in full, and its memory checked again where the best has sized memory."""
     trial = yield from attempt.repeated(context, trial)
     results = trial.at(context.busy)

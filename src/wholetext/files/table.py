@@ -2,8 +2,10 @@
 
 In a file of tabs, few cells need quotes: one that begins with a quote gets them, unless its source begins with a bare one, too.
 
-A cell's context is its column's header. A cell that begins as a formula stays, and no translation becomes one. Programs read
-a row differently where a quoted cell goes on behind its closing quote, or its quote is not closed: such a row stays as it is.
+A cell's context is its column's header. The first row is translated like the others, unless a column is named by its header:
+who names it has a program that looks for it. A cell that begins as a formula stays, and no translation becomes one. Programs
+read a row differently where a quoted cell goes on behind its closing quote, or its quote is not closed: such a row stays as it
+is.
 """
 
 from __future__ import annotations

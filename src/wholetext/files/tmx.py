@@ -153,7 +153,7 @@ class _Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class TranslationUnit:
     """An entry to write. Times are in UTC."""
 
     source: str
@@ -169,7 +169,7 @@ def head(source: str | None, tool: Tool) -> str:
     return DECLARATION + tmx_head(source or "*all*", tool)
 
 
-def written(units: Iterable[Unit]) -> Iterator[str]:
+def written(units: Iterable[TranslationUnit]) -> Iterator[str]:
     """Yield units of a file; those of one text that follow each other are one unit with several translations."""
     for (language, text), group in groupby(units, key=lambda unit: (unit.source, unit.text)):
         yield f"<tu srclang={attribute(language)}>"

@@ -1,12 +1,13 @@
 """Reads and writes one file in a process of its own, with bounds on its memory and time: files are hostile until read.
 
 Both sides are here. The server's side starts `python -m wholetext.files.worker`, gives it a task as one line of JSON on its
-standard input, and gets one line back; what is large goes through files in the document's folder. The process is spawned,
-never forked, imports neither vllm nor torch, whose mappings do not fit into its address space, inherits no secrets from the
-server's environment, and ends when its standard input is closed, which happens however the server ends.
+standard input, and gets one line back, its report or an error; what is large goes through files in the document's folder.
+The process is spawned, never forked, imports neither vllm nor torch, whose mappings do not fit into its address space,
+inherits no secrets from the server's environment, and ends when its standard input is closed, which happens however the
+server ends.
 
-A read of `source` writes `NAME.units`, one unit a line (of a TMX file, which is no document, an entry); a write reads
-`NAME.translations`, one JSON string a line, and writes `NAME`. Both write `NAME.report`. `NAME` is the task's own.
+A read of `source` writes `NAME.segments` (of a TMX file, which is no document, `NAME.entries`, one a line); a write reads
+translations from `NAME.segments`, and writes `NAME`, which is the task's own.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ import os
 import resource
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -38,7 +40,8 @@ from typing import Any, Literal, cast
 
 from wholetext.errors import DiskFull, InvalidFile, UnsupportedFile, WholetextError
 from wholetext.files import formats, tmx
-from wholetext.files.content import ReadOptions
+from wholetext.files.content import Content, ReadOptions
+from wholetext.files.segmentfile import SegmentFile, SourceUnit
 from wholetext.files.xmlpart import DEEPEST
 
 log = logging.getLogger("wholetext.files")
@@ -46,6 +49,8 @@ log = logging.getLogger("wholetext.files")
 SOURCE = "source"
 TMX = "tmx"
 MAX_RESULT_BYTES = 2**29
+MAX_TEXT_BYTES = 2**28
+"""Of a file's texts with their places and contexts, which are stored together."""
 MOST_UNITS = 500_000
 MOST_WARNINGS = 100
 LONGEST_PLACE, LONGEST_CONTEXT, LONGEST_MESSAGE = 200, 500, 500
@@ -65,14 +70,9 @@ class WorkerTask:
     options: ReadOptions
     name: str = field(default_factory=lambda: f"task-{token_hex(8)}")
 
-    def file(self, kind: Literal["", "units", "translations", "report"] = "") -> Path:
+    def file(self, kind: Literal["", "segments", "entries"] = "") -> Path:
         """The path of one of its files; empty: what a write makes."""
         return Path(self.folder, f"{self.name}.{kind}" if kind else self.name)
-
-    def delete_files(self) -> None:
-        """Delete all of them."""
-        for kind in ("", "units", "translations", "report"):
-            self.file(kind).unlink(missing_ok=True)
 
 
 # ---- the server's side
@@ -95,8 +95,11 @@ class Workers:
         self._idle: subprocess.Popen[bytes] | None = None
         self._keeps_idle = True
 
-    async def run(self, task: WorkerTask) -> None:
-        """Run a task. Raises `InvalidFile`, `UnsupportedFile` or `DiskFull`. Cancelling it kills the process."""
+    async def run(self, task: WorkerTask) -> dict[str, Any]:
+        """Run a task; return its report, what `_read`, `_read_memory` or `_write` returns.
+
+        Raises `InvalidFile`, `UnsupportedFile` or `DiskFull`. Cancelling it kills the process.
+        """
         async with self._turns:
             cancelled = threading.Event()
             context = copy_context()  # of log records
@@ -110,6 +113,7 @@ class Workers:
                 await asyncio.gather(running, return_exceptions=True)
                 raise
         _check(answered)
+        return answered
 
     def prepare(self) -> None:
         """Start a process for the first task, which would wait for its start."""
@@ -215,56 +219,60 @@ def _check(answered: dict[str, Any]) -> None:
 # ---- the process's side
 
 
-def _read(task: WorkerTask) -> None:
-    data = Path(task.folder, SOURCE).read_bytes()
-    if task.options.extension == TMX:
-        _read_memory(task, data)
-        return
-    content = formats.read(data, task.options)
+def _read(task: WorkerTask) -> dict[str, object]:
+    """Return `warnings`, texts that are `left` on purpose, and their number `left_count`."""
+    content = formats.read(Path(task.folder, SOURCE).read_bytes(), task.options)
     if len(content.units) > MOST_UNITS:
         raise InvalidFile(f"the file has {len(content.units):,} texts; this server accepts {MOST_UNITS:,}")
-    with task.file("units").open("w", encoding="utf-8", errors="replace") as out:
-        for unit in content.units:
-            place, context = unit.place[:LONGEST_PLACE], unit.context[:LONGEST_CONTEXT]
-            row = {"source": unit.block.text, "place": place, "context": context, "follows": unit.follows}
-            out.write(json.dumps(row, ensure_ascii=False) + "\n")
-    _report(
-        task,
-        content.warnings,
-        left=[{**asdict(one), "place": one.place[:LONGEST_PLACE]} for one in content.left],
-        left_count=content.left_counts.total(),
-    )
+    SegmentFile(task.file("segments")).create(_source_units(content))
+    left = [{**asdict(one), "place": one.place[:LONGEST_PLACE]} for one in content.left]
+    return {"warnings": _shortened(content.warnings), "left": left, "left_count": content.left_counts.total()}
 
 
-def _read_memory(task: WorkerTask, data: bytes) -> None:
+def _source_units(content: Content) -> Iterator[SourceUnit]:
+    """Yield the units as they are stored. Raises `InvalidFile` if they have more than `MAX_TEXT_BYTES`."""
+    times, size = Counter(unit.block.text for unit in content.units), 0
+    for unit in content.units:
+        texts = unit.block.text, unit.place[:LONGEST_PLACE], unit.context[:LONGEST_CONTEXT]
+        encoded = [text.encode("utf-8", "replace") for text in texts]  # which lone surrogates cannot be
+        size += sum(map(len, encoded))
+        if size > MAX_TEXT_BYTES:
+            raise InvalidFile(f"the file's texts have more than {MAX_TEXT_BYTES:,} bytes")
+        source, place, context = (one.decode() for one in encoded)
+        yield SourceUnit(source, place, context, unit.follows, times[unit.block.text] - 1)
+
+
+def _read_memory(task: WorkerTask) -> dict[str, object]:
+    """Return the number of `entries`, and how many were `skipped`, by reason."""
     skipped, entries = Counter[str](), 0
-    with task.file("units").open("w", encoding="utf-8", errors="replace") as out:
-        for entry in tmx.read(data, skipped):
+    with task.file("entries").open("w", encoding="utf-8", errors="replace") as out:
+        for entry in tmx.read(Path(task.folder, SOURCE).read_bytes(), skipped):
             out.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
             entries += 1
-    _report(task, (), entries=entries, skipped=skipped)
+    return {"entries": entries, "skipped": skipped}
 
 
-def _write(task: WorkerTask) -> None:
-    source = Path(task.folder, SOURCE).read_bytes()
-    with task.file("translations").open(encoding="utf-8") as lines:
-        data, warnings = formats.write(source, task.options, [json.loads(line) for line in lines])
+def _write(task: WorkerTask) -> dict[str, object]:
+    """Return `warnings`."""
+    source, translations = Path(task.folder, SOURCE).read_bytes(), SegmentFile(task.file("segments")).translations()
+    data, warnings = formats.write(source, task.options, translations)
     task.file().write_bytes(data)
-    _report(task, warnings)
+    return {"warnings": _shortened(warnings)}
 
 
-def _report(task: WorkerTask, warnings: Sequence[str], **more: object) -> None:
-    shortened = [one[:LONGEST_MESSAGE] for one in warnings[:MOST_WARNINGS]]
-    task.file("report").write_text(json.dumps({"warnings": shortened, **more}), encoding="utf-8")
+def _shortened(warnings: Sequence[str]) -> list[str]:
+    return [one[:LONGEST_MESSAGE] for one in warnings[:MOST_WARNINGS]]
 
 
 def answer(line: bytes) -> dict[str, object]:
-    """Do the task of a line, and return what the server is told: nothing, or an error."""
+    """Do the task of a line, and return what the server is told: its report, or an error, which has a `code`."""
     given: dict[str, Any] = json.loads(line)
     options: dict[str, Any] = {**given["options"], "columns": tuple(given["options"]["columns"])}
     task = WorkerTask(given["op"], given["folder"], ReadOptions(**options), given["name"])
     try:
-        (_read if task.op == "read" else _write)(task)
+        if task.op == "write":
+            return _write(task)
+        return _read_memory(task) if task.options.extension == TMX else _read(task)
     except WholetextError as error:
         return {"code": error.code, "message": error.message[:LONGEST_MESSAGE], "param": error.param}
     except MemoryError:
@@ -275,10 +283,11 @@ def answer(line: bytes) -> dict[str, object]:
         if error.errno == errno.EFBIG:
             return {"code": InvalidFile.code, "message": f"the result has more than {MAX_RESULT_BYTES:,} bytes"}
         return {"code": DiskFull.code, "message": f"the server cannot store the document: {error.strerror}"}
+    except sqlite3.OperationalError as error:
+        return {"code": DiskFull.code, "message": f"the server cannot store the document: {error}"}
     except Exception as error:  # noqa: BLE001 - the server logs its frames
         frames = "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
         return {"code": InvalidFile.code, "message": "the file cannot be read: its reader failed", "frames": frames}
-    return {}
 
 
 def _exit_with_server() -> None:

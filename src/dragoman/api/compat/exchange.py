@@ -23,7 +23,7 @@ from dragoman.api.input import (
     key_first,
     key_in_headers,
     parse_json,
-    parsed,
+    worked,
 )
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.service.alternatives import MAX_ALTERNATIVES
@@ -180,9 +180,9 @@ async def read_fields(
             kind = http.headers.get("content-type", "")
             if kind.lower().startswith(_FORMS):
                 most = service.settings.server.max_texts + MAX_FORM_FIELDS
-                values |= _joined(await parsed(parse_form, body, kind, most))
+                values |= _joined(await worked(len(body), parse_form, body, kind, most))
             else:
-                value = await parsed(parse_json, body, http.app.state.max_values)
+                value = await worked(len(body), parse_json, body, http.app.state.max_values)
                 if not isinstance(value, dict):
                     raise InvalidRequest("the body is not a JSON object")
                 named = cast(dict[str, object], value)
@@ -240,12 +240,9 @@ def _joined(items: Iterable[tuple[str, Any]]) -> dict[str, object]:
 def served_tag(service: TranslationService, code: str, name: str) -> str:
     """The model's tag for a language code, the parameter `name`. Raises `UnsupportedLanguage`."""
     try:
-        found = languages.match(code, tuple(service.model.profile.languages))
-    except UnsupportedLanguage:
-        found = None
-    if found is None:
-        raise UnsupportedLanguage(f"{code[: languages.MAX_TAG_CHARACTERS]} is not supported", param=name)
-    return found
+        return languages.served(code, tuple(service.model.profile.languages), name)
+    except UnsupportedLanguage:  # in these APIs' words
+        raise UnsupportedLanguage(f"{code[: languages.MAX_TAG_CHARACTERS]} is not supported", param=name) from None
 
 
 def regional_code(tag: str) -> str:

@@ -58,7 +58,7 @@ class AgentServer:
     def __init__(self, service: TranslationService) -> None:
         self._tools = {one.name: one for one in tools.of(service)}
         self._listed = ListToolsResult(tools=[_listed(one) for one in self._tools.values()])
-        self._in_flight: dict[_CallKey, asyncio.Task[tools.Answer]] = {}
+        self._in_flight: dict[_CallKey, asyncio.Task[tools.ToolAnswer]] = {}
         self._max_bytes = service.settings.server.max_body_bytes
         self._server: Server[Any] = Server(
             "dragoman",
@@ -94,7 +94,7 @@ class AgentServer:
         assert http is not None
         if tool is None:
             raise MCPError(code=INVALID_PARAMS, message=f"there is no tool {params.name[:100]!r}")
-        call = tools.Call(http, http.app.state.service, http.state.account)
+        call = tools.ToolCall(http, http.app.state.service, http.state.account)
         try:
             answer = await self._run(context, call, tool, params.arguments or {})
         except DragomanError as error:
@@ -108,8 +108,8 @@ class AgentServer:
         return CallToolResult(content=[text, *answer.content], structured_content=answer.structured)
 
     async def _run(
-        self, context: Context, call: tools.Call, tool: tools.Tool, arguments: dict[str, Any]
-    ) -> tools.Answer:
+        self, context: Context, call: tools.ToolCall, tool: tools.Tool, arguments: dict[str, Any]
+    ) -> tools.ToolAnswer:
         """Run a tool and report its progress. A slow reader does not hold it up."""
         task = asyncio.create_task(tool.run(call, arguments))
         key, told = _key(call.http, context.request_id), 0.0

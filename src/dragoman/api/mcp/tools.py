@@ -47,7 +47,7 @@ WAIT_S, MAX_WAIT_S = 45.0, 600.0
 
 
 @dataclass(slots=True)
-class Progress:
+class ToolProgress:
     """How far a call is; `done` never decreases."""
 
     done: float = 0.0
@@ -56,17 +56,17 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """One call of a tool: its HTTP request, and on whose behalf it is."""
 
     http: Request
     service: TranslationService
     account: translation.Account
-    progress: Progress = field(default_factory=Progress)
+    progress: ToolProgress = field(default_factory=ToolProgress)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """A tool's result: `structured` by its output schema, and what it has besides."""
 
     structured: dict[str, Any]
@@ -82,7 +82,7 @@ class Tool:
     description: str
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
-    run: Callable[[Call, Mapping[str, Any]], Coroutine[Any, Any, Answer]]
+    run: Callable[[ToolCall, Mapping[str, Any]], Coroutine[Any, Any, ToolAnswer]]
     read_only: bool = True
 
 
@@ -186,7 +186,7 @@ def _check_size(texts: Sequence[str]) -> None:
         )
 
 
-async def _translate(call: Call, arguments: Mapping[str, Any]) -> Answer:
+async def _translate(call: ToolCall, arguments: Mapping[str, Any]) -> ToolAnswer:
     _check_names(arguments, _TRANSLATE_ARGUMENTS)
     body = _parsed(schemas.TranslateBody, arguments)
     request = await native.request_of(call.http, body, call.service, call.account, "mcp")
@@ -199,7 +199,7 @@ async def _translate(call: Call, arguments: Mapping[str, Any]) -> Answer:
                 found[event.index] = event.translation
                 call.progress.done += 1
     translations = [found[index] for index in range(len(request.texts))]
-    return Answer(
+    return ToolAnswer(
         {
             "translations": [native.translation_out(one) for one in translations],
             "model": call.service.model.name,
@@ -244,7 +244,7 @@ class DetectAnswer(BaseModel):
     detections: list[DetectionOut]
 
 
-async def _detect(call: Call, arguments: Mapping[str, Any]) -> Answer:
+async def _detect(call: ToolCall, arguments: Mapping[str, Any]) -> ToolAnswer:
     texts = await check_texts(call.service, _parsed(DetectArguments, arguments).text, allow_empty=True)
     _check_size(texts)
     pace, detections = call.service.calls.pace(), list[DetectionOut]()
@@ -254,7 +254,7 @@ async def _detect(call: Call, arguments: Mapping[str, Any]) -> Answer:
         served, confidence = one.is_served and one.language is not None, round(one.confidence, 4)
         detections.append(DetectionOut(language=one.language, name=name, confidence=confidence, served=served))
         await pace.pause()
-    return Answer(_dumped(DetectAnswer(detections=detections)))
+    return ToolAnswer(_dumped(DetectAnswer(detections=detections)))
 
 
 _DETECT = Tool(
@@ -290,7 +290,7 @@ class AgentLanguagesAnswer(BaseModel):
     languages: list[AgentLanguageOut]
 
 
-async def _list_languages(call: Call, arguments: Mapping[str, Any]) -> Answer:
+async def _list_languages(call: ToolCall, arguments: Mapping[str, Any]) -> ToolAnswer:
     _parsed(NoArguments, arguments)
     answer = await native.list_languages(call.service)
     others = len(answer.languages) - 1
@@ -303,7 +303,7 @@ async def _list_languages(call: Call, arguments: Mapping[str, Any]) -> Answer:
         )
         for one in answer.languages
     ]
-    return Answer(_dumped(AgentLanguagesAnswer(languages=listed)))
+    return ToolAnswer(_dumped(AgentLanguagesAnswer(languages=listed)))
 
 
 _LIST_LANGUAGES = Tool(
@@ -316,9 +316,9 @@ _LIST_LANGUAGES = Tool(
 )
 
 
-async def _list_glossaries(call: Call, arguments: Mapping[str, Any]) -> Answer:
+async def _list_glossaries(call: ToolCall, arguments: Mapping[str, Any]) -> ToolAnswer:
     _parsed(NoArguments, arguments)
-    return Answer(_dumped(await glossaries.list_all(call.service, call.account)))
+    return ToolAnswer(_dumped(await glossaries.list_all(call.service, call.account)))
 
 
 _LIST_GLOSSARIES = Tool(
@@ -398,7 +398,7 @@ class DocumentAnswer(BaseModel):
     ]
 
 
-async def _translate_document(call: Call, given: Mapping[str, Any]) -> Answer:
+async def _translate_document(call: ToolCall, given: Mapping[str, Any]) -> ToolAnswer:
     arguments, store = _parsed(DocumentArguments, given), call.service.documents
     content = await asyncio.to_thread(_content, arguments)
     glossary = arguments.glossary or ""
@@ -444,13 +444,13 @@ def _content(arguments: DocumentArguments) -> bytes:
         raise InvalidRequest("content_base64 is not base64", param="content_base64") from None
 
 
-async def _get_document(call: Call, given: Mapping[str, Any]) -> Answer:
+async def _get_document(call: ToolCall, given: Mapping[str, Any]) -> ToolAnswer:
     arguments = _parsed(GetDocumentArguments, given)
     document = await call.service.documents.get(arguments.document_id, call.account)
     return await _document_answer(call, await _followed(call, document, arguments.wait_s))
 
 
-async def _followed(call: Call, document: StoredDocument, wait_s: float) -> StoredDocument:
+async def _followed(call: ToolCall, document: StoredDocument, wait_s: float) -> StoredDocument:
     """The document once it has ended, or after `wait_s`."""
 
     def report(seen: StoredDocument) -> None:
@@ -462,12 +462,12 @@ async def _followed(call: Call, document: StoredDocument, wait_s: float) -> Stor
     return await call.service.documents.wait(document, wait_s, report)
 
 
-async def _document_answer(call: Call, document: StoredDocument) -> Answer:
+async def _document_answer(call: ToolCall, document: StoredDocument) -> ToolAnswer:
     """Raises `InvalidRequest` for a document that ended with an error."""
     shown = documents.DocumentOut.of(document)
     shown = shown.model_copy(update={"left": shown.left[:MAX_DOUBTFUL]})
     if document.state in IN_FLIGHT:
-        return Answer(_dumped(DocumentAnswer(document=shown, result=None, doubtful=[])))
+        return ToolAnswer(_dumped(DocumentAnswer(document=shown, result=None, doubtful=[])))
     store = call.service.documents
     file = await store.result(document)
     url = f"{base_url(call.http)}/v1/documents/{document.id}/result"
@@ -484,7 +484,7 @@ async def _document_answer(call: Call, document: StoredDocument) -> Answer:
         ),
         doubtful=[documents.SegmentOut.of(one) for one in page.segments],
     )
-    return Answer(_dumped(answer), [block])
+    return ToolAnswer(_dumped(answer), [block])
 
 
 def _block(file: ResultFile, url: str) -> tuple[int, ContentBlock]:

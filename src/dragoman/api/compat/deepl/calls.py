@@ -39,11 +39,9 @@ def language_of(call: Call, name: str) -> str | None:
     if not (value := call.fields.text(name)):
         return None
     try:
-        found = languages.match(value, tuple(call.service.model.profile.languages))
+        languages.served(value, tuple(call.service.model.profile.languages), name)
     except UnsupportedLanguage as error:
         raise unsupported(name, error.message) from None
-    if found is None:
-        raise unsupported(name, f"the model does not serve {value!r}")
     return languages.normalise(value)
 
 

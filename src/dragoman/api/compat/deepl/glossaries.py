@@ -14,7 +14,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman import languages
-from dragoman.api.collections import changeable
+from dragoman.api.collections import changeable, deletable
 from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, no_content, time_of, trace_header
 from dragoman.api.compat.exchange import Fields, unsupported
 from dragoman.api.glossaries import TSV, parse_csv, parse_tsv, write_tsv
@@ -81,7 +81,7 @@ async def entries_as_tsv(glossary_id: str, call: DeepLCall) -> Response:
 @router.delete("/v3/glossaries/{glossary_id}")
 async def delete(glossary_id: str, call: DeepLCall) -> Response:
     """Delete a glossary with all its entries."""
-    stored = await _changeable(call, glossary_id)
+    stored = await deletable(call.service.glossaries, call.account, glossary_id)
     await call.service.glossaries.delete(stored.account_id, stored.id)
     return no_content()
 

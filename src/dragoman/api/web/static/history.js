@@ -5,16 +5,10 @@ const SHORTEST_WINDOW_S = 60; // a page just opened has little to show, and show
 const RATE_OVER_S = 1; // a rate needs a stretch: counters move in steps
 const LONGEST_GAP_S = 4; // two samples further apart are not joined: nothing was sampled in between
 
-/** Slots that fill the engines: how many sequences the pipelines can have in them at the same time. */
+/** Slots that fill the engines: how many sequences they run at the same time. */
 export function slotsOf({ settings, replicas }) {
   const answered = replicas.filter(({ state }) => state !== "unreachable").length;
-  return slotsOfOne(settings) * (replicas.length ? answered : 1);
-}
-
-function slotsOfOne({ engine, pipeline }) {
-  if (pipeline.name === "workers") return pipeline.workers;
-  if (pipeline.name === "static_batch") return pipeline.batch_size;
-  return engine.max_num_seqs;
+  return settings.engine.max_num_seqs * (replicas.length ? answered : 1);
 }
 
 export class History {

@@ -1,7 +1,7 @@
-"""The segments of one document, a SQLite file in its folder: what is to be translated, and translations as they are finished.
+"""The segments of one file, in a SQLite file: what a worker has found to translate, and translations as they are finished.
 
-So finished work survives a server that is killed, and a document's texts are deleted with its folder. Methods block: they are
-for threads. Several servers may have the file open.
+A worker writes it when it has read a file, and reads the translations from it when it writes the result; in between it is its
+owner's. Methods block: they are for threads. Several processes may have the file open.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import json
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 MOST_CHANGED = 1_000
 """Segments that are returned of those that an edit has changed."""
@@ -29,15 +30,17 @@ CREATE INDEX doubtful ON segments (n) WHERE doubtful;
 
 @dataclass(frozen=True, slots=True)
 class SourceUnit:
-    """A text of a file, as `wholetext.files.content.Unit`: with marks, its place, and what is said around it.
+    """A text of a file, as `content.Unit`: with marks, its place, and what is said around it. `equal`: how many others have
+    its source.
 
-    What follows is of one that was translated before it came here; `warnings` is JSON.
+    What follows is of one that is translated; `warnings` is JSON.
     """
 
     source: str
     place: str
     context: str
     follows: bool
+    equal: int = 0
     translation: str | None = None
     confidence: float | None = None
     warnings: str = "[]"
@@ -95,12 +98,8 @@ class Page:
 
 
 _COLUMNS = "n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory"
-_UNIT_COLUMNS = "source, place, context, follows, translation, confidence, warnings, doubtful, edited, memory"
-_COUNT_EQUAL = """
-UPDATE segments SET equal = found.number - 1
-FROM (SELECT source, count(*) AS number FROM segments GROUP BY source HAVING count(*) > 1) AS found
-WHERE segments.source = found.source
-"""
+_UNIT_COLUMNS = [one.name for one in fields(SourceUnit)]
+_FLAGS = ("follows", "doubtful", "edited", "memory")
 
 
 def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int, int, int]) -> StoredSegment:
@@ -110,35 +109,46 @@ def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int, 
 
 
 class SegmentFile:
-    """A document's segments. Methods raise `OSError` and `sqlite3.Error`, as where the disk is full."""
+    """The segments of a file. Methods raise `OSError` and `sqlite3.Error`, as where the disk is full."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     @property
     def exists(self) -> bool:
-        """Whether it is there, with all its segments."""
-        return self._path.is_file()
+        """Whether it is there."""
+        return self.path.is_file()
 
     @contextmanager
-    def _connected(self, path: Path | None = None) -> Generator[sqlite3.Connection]:
-        uri = f"{(path or self._path).absolute().as_uri()}?mode=rw"  # and never creates it
-        with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S)) as connection, connection:
+    def _connected(self) -> Generator[sqlite3.Connection]:
+        uri = f"{self.path.absolute().as_uri()}?mode=rw"  # and never creates it
+        connected = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S, check_same_thread=False)
+        with closing(connected) as connection, connection:  # a generator may be continued in another thread
             yield connection
 
-    def create(self, units: Iterable[SourceUnit]) -> None:
-        """Write the file, which is there when it has all units."""
-        temporary = self._path.with_suffix(".new")
-        temporary.unlink(missing_ok=True)
-        temporary.touch(mode=0o600)
-        with self._connected(temporary) as connection:
+    def create(self, units: Iterable[SourceUnit] = ()) -> None:
+        """Make the file, with these units."""
+        self.path.touch(mode=0o600)
+        with self._connected() as connection:
             connection.executescript(_SCHEMA)
+        self.add(units)
+
+    def add(self, units: Iterable[SourceUnit], first: int = 0) -> None:
+        """Write units, the first of which gets the number `first`, as one transaction."""
+        names, values = ", ".join(_UNIT_COLUMNS), len(_UNIT_COLUMNS) * ", ?"
+        with self._connected() as connection:
             connection.executemany(
-                f"INSERT INTO segments (n, {_UNIT_COLUMNS}) VALUES (?{10 * ', ?'})",
-                ((n, *(getattr(one, name) for name in _UNIT_COLUMNS.split(", "))) for n, one in enumerate(units)),
+                f"INSERT INTO segments (n, {names}) VALUES (?{values})",
+                ((n, *astuple(unit)) for n, unit in enumerate(units, first)),
             )
-            connection.execute(_COUNT_EQUAL)
-        temporary.replace(self._path)
+
+    def copy(self, path: Path) -> int:
+        """Copy the file, with what others have written until now, to a new `path`; return the number of segments."""
+        path.touch(mode=0o600)
+        with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.execute("VACUUM INTO ?", (str(path),))
+            (number,) = connection.execute("SELECT count(*) FROM segments").fetchone()
+        return int(number)
 
     def units(self) -> Units:
         """Return all units."""
@@ -176,9 +186,10 @@ class SegmentFile:
     def source_units(self) -> Iterator[SourceUnit]:
         """Yield all segments in their order, with their translations."""
         with self._connected() as connection:
-            for row in connection.execute(f"SELECT {_UNIT_COLUMNS} FROM segments ORDER BY n"):
-                texts: tuple[str, str, str] = row[:3]
-                yield SourceUnit(*texts, bool(row[3]), row[4], row[5], row[6], bool(row[7]), bool(row[8]), bool(row[9]))
+            for row in connection.execute(f"SELECT {', '.join(_UNIT_COLUMNS)} FROM segments ORDER BY n"):
+                values: dict[str, Any] = dict(zip(_UNIT_COLUMNS, row, strict=True))
+                values.update({name: bool(values[name]) for name in _FLAGS})
+                yield SourceUnit(**values)
 
     def page(self, first: int, limit: int, *, doubtful: bool = False) -> Page:
         """Return segments in their order; `doubtful`: of doubtful ones."""
