@@ -1,7 +1,7 @@
 """Reads json and arb: the strings that are values and look like text. Everything else stays as written.
 
 Keys are places. Of an ARB file `@key` describes `key`, and `@@locale` becomes the target; in lists of messages with a
-description (Chrome's, FormatJS's) that is context too.
+description (Chrome's, FormatJS's) that is context too. Of the documents of rich-text editors the text is read (`richtext.py`).
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from wholetext import languages
 from wholetext.errors import InvalidFile
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.encodings import decode
-from wholetext.files.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, leave, reason_to_leave
+from wholetext.files.richtext import TYPES, Path, RichTexts, rich_texts
+from wholetext.files.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, leave
 from wholetext.markup.marks import Verbatim
 from wholetext.markup.plain import icu_plural_categories_missing, is_message, plural_categories
+from wholetext.values import reason_to_leave
 
 _SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _TOKEN = re.compile(
@@ -28,17 +29,19 @@ _VALUE = '"[{v'
 _DEEPEST = 40
 _MESSAGES = ("message", "defaultMessage")
 
-Path: TypeAlias = tuple[str, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class _String:
-    """A string that is a value; `start` and `stop` are within its quotes. Those of one list have one `parent`."""
+    """A string that is a value; `start` and `stop` are within its quotes. Those of one list have one `parent`.
+
+    `scalar`: it is no string, but tells how one is shown.
+    """
 
     parent: Path
     key: str
     start: int
     stop: int
+    scalar: bool = False
 
     @property
     def path(self) -> Path:
@@ -50,10 +53,11 @@ def read(data: bytes, options: ReadOptions) -> Content:
     text, encoding, warnings = decode(data)
     content = Content(warnings=warnings)
     splice = Splice(text)
-    strings = list(_strings(text))
+    strings, documents = _with_documents(text)
     notes = _notes(text, strings)
     ascii_only = text.isascii() and re.search(r"\\u(?!00[0-7])[0-9a-fA-F]{4}", text) is not None
     escapes = Escapes(JSON_ESCAPE, c_escape, _in_ascii if ascii_only else c_escaped)
+    before: Path = ()  # the node whose text was the last
     for string in strings:
         if string.path == ("@@locale",):
             splice.put(string.start, string.stop, (Verbatim(options.target.replace("-", "_")),))
@@ -61,18 +65,39 @@ def read(data: bytes, options: ReadOptions) -> Content:
             continue
         source, place = text[string.start : string.stop], _place(string.path)
         value = escapes.shown(source)
-        reason = reason_to_leave(value)
+        reason = _reason_to_leave(string, value, documents)
         if reason:
-            leave(content, place, reason, value)
+            if reason != "structure" or string.key not in TYPES:
+                leave(content, place, reason, value)
             continue
         context = notes.get(string.path) or notes.get(string.path[:-1], "")
-        splice.put(string.start, string.stop, content.add(escapes.pieces(source), place, context))
+        follows, before = string.parent[:-1] == before, string.parent[:-1] if string.parent in documents.leaves else ()
+        splice.put(string.start, string.stop, content.add(escapes.pieces(source), place, context, follows=follows))
         missing = icu_plural_categories_missing(value, options.target) if is_message(value) else ()
         if missing:
             content.warnings.append(f"{place}: {options.target} has the plural forms {', '.join(missing)} too")
     content.warnings += _plural_keys(strings, options.target)
     content.parts.append(splice.part(encoding))
     return content
+
+
+def _with_documents(text: str) -> tuple[list[_String], RichTexts]:
+    """The strings that are values, and the documents of editors among them."""
+    strings: list[_String] = []
+    values: dict[Path, dict[str, str]] = {}
+    for string in _strings(text):
+        values.setdefault(string.parent, {})[string.key] = text[string.start : string.stop]
+        if not string.scalar:
+            strings.append(string)
+    return strings, rich_texts(values)
+
+
+def _reason_to_leave(string: _String, value: str, documents: RichTexts) -> str | None:
+    role = documents.role(string.parent, string.key)
+    if role in ("code", "structure"):
+        return role
+    keys = (one for one in reversed(string.path) if not one.startswith("["))
+    return reason_to_leave(value, next(keys, ""))
 
 
 def _in_ascii(text: str) -> str:
@@ -149,8 +174,8 @@ def _strings(text: str) -> Iterator[_String]:
             raise InvalidFile(f"the file has values more than {_DEEPEST} deep {_where(text, at)}", param="file")
         at = found.end()
         is_key = kind == '"' and allowed in _KEYS
-        if kind == '"' and not is_key:
-            yield _String(parents[-1], keys[-1], found.start("string") + 1, at - 1)
+        if value := None if is_key else _value(found, parents[-1], keys[-1]):
+            yield value
         if is_key:
             keys[-1] = found["string"][1:-1]
         elif kind == "," and open_at[-1] == "[":
@@ -165,6 +190,14 @@ def _strings(text: str) -> Iterator[_String]:
     at = _SPACE.match(text, at).end()  # pyright: ignore[reportOptionalMemberAccess]
     if at < len(text) or allowed:
         raise InvalidFile(f"the file is not JSON {_where(text, at)}", param="file")
+
+
+def _value(found: re.Match[str], parent: Path, key: str) -> _String | None:
+    if found["string"]:
+        return _String(parent, key, found.start("string") + 1, found.end() - 1)
+    if found["scalar"] and key in ("code", "format"):
+        return _String(parent, key, *found.span("scalar"), scalar=True)
+    return None
 
 
 _KEYS = ('"', '"}')
