@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests.wholetext.catalogues import apple_strings, java_properties
 from tests.wholetext.every_format import TEXT, FormatTests, ShownXmlTests, XmlTests, collapsed
 from tests.wholetext.office import docx, run
 from tests.wholetext.test_epub import XHTML, book, opf, xhtml
@@ -194,6 +195,24 @@ class TestArb(FormatTests):
 
     def shape(self, data: bytes) -> object:
         return sorted(json.loads(data))
+
+
+class TestProperties(FormatTests):
+    extension = "properties"
+    data = f"# of a\na.b = {TEXT} x\\n\\\n   {TEXT}\nc {TEXT} {{0}} isn''t {TEXT}\nd:{TEXT} \\u00e4\n".encode()
+
+    def shape(self, data: bytes) -> object:
+        return list(java_properties(data))
+
+
+class TestStrings(FormatTests):
+    extension = "strings"
+    data = (
+        f'/* of a */\n"a" = "{TEXT} \\"x\\"\\n{TEXT}";\nb = "{TEXT}\n{TEXT}"; // of b\n"c"="%#@n@ {TEXT}";\n'.encode()
+    )
+
+    def shape(self, data: bytes) -> object:
+        return list(apple_strings(data.decode()))
 
 
 class TestCsv(FormatTests):

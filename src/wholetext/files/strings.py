@@ -155,6 +155,17 @@ def in_cdata(text: str) -> str:
 
 # ---- what is not translated
 
+_UNTRANSLATABLE = re.compile(
+    r"\W*(?:NOI18N|NO_I18N|DNT|\{Locked\}|(?:please )?(?:do not|don['’]t|never) (?:translate|localize|localise)"
+    r"(?: this)?(?: (?:string|text|key|value|message|entry|one))?)\W*",
+    re.IGNORECASE,
+)
+
+
+def is_untranslatable(comment: str) -> bool:
+    """Whether a comment on a text says that it is not to be translated, and nothing else."""
+    return len(comment) < 200 and _UNTRANSLATABLE.fullmatch(comment) is not None
+
 
 def leave(content: Content, place: str, reason: str, value: str) -> None:
     """Report a string that is not translated, if it has letters."""
