@@ -215,6 +215,36 @@ class TestStrings(FormatTests):
         return list(apple_strings(data.decode()))
 
 
+class TestXcstrings(FormatTests):
+    extension = "xcstrings"
+    is_catalogue = True
+    data = f'''{{
+  "sourceLanguage" : "en",
+  "strings" : {{
+    "{TEXT} x" : {{
+
+    }},
+    "a" : {{
+      "comment" : "Of a",
+      "localizations" : {{
+        "en" : {{
+          "variations" : {{
+            "plural" : {{
+              "one" : {{ "stringUnit" : {{ "state" : "translated", "value" : "{TEXT} one" }} }},
+              "other" : {{ "stringUnit" : {{ "state" : "translated", "value" : "%lld {TEXT}" }} }}
+            }}
+          }}
+        }}
+      }}
+    }}
+  }},
+  "version" : "1.0"
+}}'''.encode()
+
+    def shape(self, data: bytes) -> object:
+        return [list(entry["localizations"]) for entry in json.loads(data)["strings"].values()]
+
+
 class TestCsv(FormatTests):
     extension = "csv"
     data = f'id,{TEXT} x\n1,{TEXT} y\n2,"{TEXT} z"\n'.encode()

@@ -68,6 +68,7 @@ FORMATS: tuple[Format, ...] = (
     Format(("xml",), "application/xml", ".android", 10 * _MB),
     Format(("properties",), "text/x-java-properties", ".properties", 10 * _MB),
     Format(("strings",), "text/x-apple-strings", ".apple", 10 * _MB),
+    Format(("xcstrings",), "application/json", ".xcstrings", 10 * _MB),
     Format(("csv",), "text/csv", ".table", 10 * _MB),
     Format(("tsv", "tab"), "text/tab-separated-values", ".table", 10 * _MB),
     Format(("pptx",), f"{_OPENXML}.presentationml.presentation", ".pptx"),
@@ -90,7 +91,6 @@ REFUSED: Mapping[str, str] = {
     "rtf": "save it as docx",
     "yaml": "convert it to json",
     "yml": "convert it to json",
-    "xcstrings": "export xliff from Xcode",
     "resx": "convert it to po (resx2po)",
     "ts": "convert it to xliff (lconvert)",
 }

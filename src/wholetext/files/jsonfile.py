@@ -159,10 +159,18 @@ def _plural_keys(strings: list[_String], target: str) -> Iterator[str]:
 # ---- parsing
 
 
-def _strings(text: str) -> Iterator[_String]:
-    """Yield the strings that are values, in order. Raises `InvalidFile`."""
-    parents: list[Path] = [()]
-    keys = [""]  # in each of `parents`, the one that is read
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A sign, a string with its quotes, or another value. `kind` is the sign, `"` or `v`."""
+
+    kind: str
+    start: int
+    stop: int
+    is_key: bool
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a file. Raises `InvalidFile` with line and column where it is not JSON."""
     open_at: list[str] = []  # the brackets that are open
     allowed = _VALUE
     at = 0
@@ -174,30 +182,38 @@ def _strings(text: str) -> Iterator[_String]:
             raise InvalidFile(f"the file has values more than {_DEEPEST} deep {_where(text, at)}", param="file")
         at = found.end()
         is_key = kind == '"' and allowed in _KEYS
-        if value := None if is_key else _value(found, parents[-1], keys[-1]):
-            yield value
-        if is_key:
-            keys[-1] = found["string"][1:-1]
-        elif kind == "," and open_at[-1] == "[":
-            keys[-1] = f"[{int(keys[-1][1:-1]) + 1}]"
-        elif kind in "{[":
-            parents.append((*parents[-1], keys[-1]) if open_at else ())
-            keys.append("[0]")
+        yield Token(kind, found.start(found.lastgroup or 0), at, is_key)
+        if kind in "{[":
             open_at.append(kind)
         elif kind in "}]":
-            del parents[-1], keys[-1], open_at[-1]
+            del open_at[-1]
         allowed = _allowed(kind, open_at, is_key)
     at = _SPACE.match(text, at).end()  # pyright: ignore[reportOptionalMemberAccess]
     if at < len(text) or allowed:
         raise InvalidFile(f"the file is not JSON {_where(text, at)}", param="file")
 
 
-def _value(found: re.Match[str], parent: Path, key: str) -> _String | None:
-    if found["string"]:
-        return _String(parent, key, found.start("string") + 1, found.end() - 1)
-    if found["scalar"] and key in ("code", "format"):
-        return _String(parent, key, *found.span("scalar"), scalar=True)
-    return None
+def _strings(text: str) -> Iterator[_String]:
+    """Yield the strings that are values, in order. Raises `InvalidFile`."""
+    parents: list[Path] = [()]
+    keys = [""]  # in each of `parents`, the one that is read
+    numbers = [-1]  # in each that is a list, that of the item that is read
+    for token in tokens(text):
+        if token.is_key:
+            keys[-1] = text[token.start + 1 : token.stop - 1]
+        elif token.kind == '"':
+            yield _String(parents[-1], keys[-1], token.start + 1, token.stop - 1)
+        elif token.kind == "v" and keys[-1] in ("code", "format"):
+            yield _String(parents[-1], keys[-1], token.start, token.stop, scalar=True)
+        elif token.kind == "," and numbers[-1] >= 0:
+            numbers[-1] += 1
+            keys[-1] = f"[{numbers[-1]}]"
+        elif token.kind in "{[":
+            parents.append((*parents[-1], keys[-1]) if len(parents) > 1 else ())
+            keys.append("[0]")
+            numbers.append(0 if token.kind == "[" else -1)
+        elif token.kind in "}]":
+            del parents[-1], keys[-1], numbers[-1]
 
 
 _KEYS = ('"', '"}')
