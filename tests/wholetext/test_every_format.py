@@ -116,6 +116,24 @@ class TestAndroid(XmlTests):
 <plurals name="c"><item quantity="other">{TEXT}</item></plurals></resources>""".encode()
 
 
+class TestResx(ShownXmlTests):
+    extension = "resx"
+    data = f"""<?xml version="1.0" encoding="utf-8"?><root><resheader name="version"><value>2.0</value></resheader>
+<data name="a" xml:space="preserve"><value>{TEXT} &amp; {{0}} {TEXT}</value><comment>Of a</comment></data>
+<data name="b.Size" type="System.Drawing.Size"><value>1, 2</value></data>
+<data name="c"><value><![CDATA[{TEXT}]]></value></data></root>""".encode()
+
+
+class TestTs(ShownXmlTests):
+    extension = "ts"
+    is_catalogue = True
+    data = f"""<?xml version="1.0" encoding="utf-8"?><!DOCTYPE TS><TS version="2.1" language="de_DE"><context><name>A</name>
+<message><source>{TEXT} &lt;%1</source><translation type="unfinished"></translation></message>
+<message numerus="yes"><source>%n {TEXT}</source>
+<translation type="unfinished"><numerusform></numerusform><numerusform/></translation></message>
+<message><source>{TEXT}</source><translation type="unfinished"/></message></context></TS>""".encode()
+
+
 class TestTxt(FormatTests):
     extension = "txt"
     data = f"{TEXT}\n\n- {TEXT}\n- {TEXT}\n".encode()

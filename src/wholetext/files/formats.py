@@ -69,6 +69,8 @@ FORMATS: tuple[Format, ...] = (
     Format(("properties",), "text/x-java-properties", ".properties", 10 * _MB),
     Format(("strings",), "text/x-apple-strings", ".apple", 10 * _MB),
     Format(("xcstrings",), "application/json", ".xcstrings", 10 * _MB),
+    Format(("resx", "resw"), "application/xml", ".resx", 10 * _MB),
+    Format(("ts",), "application/x-linguist", ".qt", 10 * _MB),
     Format(("csv",), "text/csv", ".table", 10 * _MB),
     Format(("tsv", "tab"), "text/tab-separated-values", ".table", 10 * _MB),
     Format(("pptx",), f"{_OPENXML}.presentationml.presentation", ".pptx"),
@@ -91,8 +93,6 @@ REFUSED: Mapping[str, str] = {
     "rtf": "save it as docx",
     "yaml": "convert it to json",
     "yml": "convert it to json",
-    "resx": "convert it to po (resx2po)",
-    "ts": "convert it to xliff (lconvert)",
 }
 """Extensions of formats that are not read, and what to do."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from wholetext.files.content import Content, Part, Region, RegionPiece, keep_nothing
 from wholetext.files.encodings import Encoding
 from wholetext.markup.blocks import InlineItem
 from wholetext.markup.marks import Piece, Verbatim, restore
-from wholetext.markup.notation import BlockBuilder, SourceNotation
+from wholetext.markup.notation import BlockBuilder, EntityNotation, Place, SourceNotation, decoded
 
 LINE_END = re.compile(r"\r\n?|\n")
 
@@ -151,6 +151,35 @@ def cdata(source: str) -> tuple[str, str, str]:
 
 def in_cdata(text: str) -> str:
     return text.replace("]]>", "]]]]><![CDATA[>")
+
+
+_XML_PLACE = Place(xml=True)
+_XML_MARKUP = re.compile(rf"<!\[CDATA\[(?:[^\]]++|\](?!\]>))*+\]\]>|{XML_COMMENT}|{XML_TAG}")
+_build_xml = BlockBuilder(keep_nothing, lambda texts: EntityNotation(_XML_PLACE, texts))
+
+
+def xml_pieces(source: str, placeholder: re.Pattern[str] | None = None) -> list[Piece]:
+    """The pieces of an element's content that is text without elements. What is markup nevertheless is a mark, as what
+    `placeholder` finds is."""
+
+    def items(text: str) -> Iterator[InlineItem]:
+        at = 0
+        for found in placeholder.finditer(text) if placeholder else ():
+            yield from decoded(text[at : found.start()], _XML_PLACE)
+            yield InlineItem("single", found[0], word=True)
+            at = found.end()
+        yield from decoded(text[at:], _XML_PLACE)
+
+    before, inner, after = cdata(source)
+    if inner:
+        block = BlockBuilder(keep_nothing, lambda _: in_cdata)([InlineItem.text(inner)])
+        return [Verbatim(before), *block, Verbatim(after)]
+    made: list[InlineItem] = []
+    at = 0
+    for found in _XML_MARKUP.finditer(source):
+        made += (*items(source[at : found.start()]), InlineItem("single", found[0]))
+        at = found.end()
+    return _build_xml([*made, *items(source[at:])])
 
 
 # ---- what is not translated
