@@ -12,7 +12,7 @@ from wholetext import languages
 from wholetext.markup.spans import has_letters
 
 _LONGEST_WITHOUT_TEXT = 500
-_WORD = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+_WORD = re.compile(r"[^\W\d_]{2}|[\u0900-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 # ---- patterns of dates
 # Fields of CLDR (https://unicode.org/reports/tr35/tr35-dates.html#Date_Field_Symbol_Table), moment, date-fns, Luxon, .NET.

@@ -9,6 +9,7 @@ import json
 import re
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
@@ -26,6 +27,12 @@ from wholetext.files.exports import BilingualSegment, ExportFormat, export
 
 def cues(data: bytes) -> int:
     return len(re.findall(r"^\S+ --> \S+", data.decode(), re.MULTILINE))
+
+
+def yaml_shape(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: yaml_shape(one) for key, one in value.items()}
+    return [yaml_shape(one) for one in value] if isinstance(value, list) else type(value)
 
 
 def lines(data: bytes) -> io.StringIO:
@@ -231,6 +238,32 @@ class TestStrings(FormatTests):
 
     def shape(self, data: bytes) -> object:
         return list(apple_strings(data.decode()))
+
+
+class TestYaml(FormatTests):
+    extension = "yml"
+    data = f"""# Of it
+de:
+  a: {TEXT}
+  b: "{TEXT} \\u00e4 {TEXT}"
+  c: 'It''s {TEXT}'
+  d: [{TEXT}, "{TEXT} x", {{e: {TEXT}}}]
+  f:
+  - {TEXT}  # of an item
+  - g: {TEXT}
+    h: {TEXT} and
+      {TEXT}
+  i: |
+    {TEXT}
+
+    - {TEXT}
+  j: >-
+    {TEXT}
+    folded
+""".encode()
+
+    def shape(self, data: bytes) -> object:
+        return yaml_shape(yaml.safe_load(data))
 
 
 class TestXcstrings(FormatTests):

@@ -6,6 +6,7 @@ Those without quotes, and files that are a property list in XML, are no text: to
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from wholetext.errors import InvalidFile, UnsupportedFile
 from wholetext.files.content import Content, ReadOptions
@@ -22,7 +23,7 @@ _PAIR = re.compile(
 )
 VARIABLE = r"%(?:\d{1,2}\$)?#@[^@\s\"\\]{1,64}@|%arg\b"
 """Names of plural rules in formats, as in `%#@files@`."""
-_ESCAPE = re.compile(rf"\\(?:[uU][0-9a-fA-F]{{4}}|[0-7]{{1,3}}|[\s\S])|{VARIABLE}")
+_ESCAPE = re.compile(rf"\\(?:[uU][0-9a-fA-F]{{4}}|[0-7]{{1,3}}|[\s\S])|\r\n|{VARIABLE}")
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -55,7 +56,8 @@ def read(data: bytes, options: ReadOptions) -> Content:
 def _add(content: Content, splice: Splice, pair: re.Match[str], comments: list[str]) -> None:
     start, stop = pair.start("value") + 1, pair.end("value") - 1
     source = splice.text[start:stop]
-    escapes = Escapes(_ESCAPE, character, _escaped_in_lines if "\n" in source else escaped)
+    line_end = "\r\n" if "\r\n" in source else "\n" if "\n" in source else "\\n"
+    escapes = Escapes(_ESCAPE, _character, partial(_escaped, line_end=line_end))
     value, place = escapes.shown(source), pair["key"].strip('"')
     reason = "untranslatable" if any(map(is_untranslatable, comments)) else reason_to_leave(value, place)
     if reason:
@@ -64,22 +66,19 @@ def _add(content: Content, splice: Splice, pair: re.Match[str], comments: list[s
         splice.put(start, stop, content.add(escapes.pieces(source), place, "\n".join(comments)))
 
 
-def character(found: re.Match[str]) -> str | InlineItem | None:
+def _character(found: re.Match[str]) -> str | InlineItem | None:
     """The character of an escape, or the mark of a variable."""
     if found[0][0] == "%":
         return InlineItem("single", found[0], word=True)
+    if found[0][0] == "\r":
+        return "\n"
     if found[0][1] in "uU" and len(found[0]) == 6:
         code = int(found[0][2:], 16)
         return None if code < 0x20 or 0xD800 <= code < 0xE000 else chr(code)
     return c_escape(found) if found[0][1] in "nrt\"\\'" else None
 
 
-def escaped(text: str) -> str:
-    return re.sub(
-        r"[\"\\\n\r\t]", lambda found: {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(found[0], f"\\{found[0]}"), text
-    )
-
-
-def _escaped_in_lines(text: str) -> str:
-    """Of a text whose source has line breaks as they are."""
-    return re.sub(r"[\"\\]", lambda found: f"\\{found[0]}", text)
+def _escaped(text: str, line_end: str) -> str:
+    """Escape a text, whose line breaks are written as its source has them."""
+    written = {"\n": line_end, "\r": "\\r", "\t": "\\t"}
+    return re.sub(r"[\"\\\n\r\t]", lambda found: written.get(found[0], f"\\{found[0]}"), text)

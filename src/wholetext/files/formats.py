@@ -71,6 +71,7 @@ FORMATS: tuple[Format, ...] = (
     Format(("xcstrings",), "application/json", ".xcstrings", 10 * _MB),
     Format(("resx", "resw"), "application/xml", ".resx", 10 * _MB),
     Format(("ts",), "application/x-linguist", ".qt", 10 * _MB),
+    Format(("yaml", "yml"), "application/yaml", ".yamlfile", 10 * _MB),
     Format(("csv",), "text/csv", ".table", 10 * _MB),
     Format(("tsv", "tab"), "text/tab-separated-values", ".table", 10 * _MB),
     Format(("pptx",), f"{_OPENXML}.presentationml.presentation", ".pptx"),
@@ -91,8 +92,6 @@ REFUSED: Mapping[str, str] = {
     "xls": "save it as xlsx",
     "ppt": "save it as pptx",
     "rtf": "save it as docx",
-    "yaml": "convert it to json",
-    "yml": "convert it to json",
 }
 """Extensions of formats that are not read, and what to do."""
 

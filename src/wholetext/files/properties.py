@@ -66,7 +66,7 @@ def _decoded(data: bytes) -> tuple[str, Encoding, list[str]]:
 
 
 def _add(content: Content, splice: Splice, line: re.Match[str], comments: list[str], last: str) -> None:
-    source, place = line["value"], _PLAIN.sub(lambda found: found[0][-1:].strip(), line["key"])
+    source, place = line["value"], _NAMES.shown(line["key"])
     is_message = _ARGUMENT.search(source) is not None and "'" not in _QUOTED.sub("", source)
     newline = re.search(r"\\n(\\(?:\r\n|[\r\n])[ \t\f]*)", source)
     write = partial(
@@ -104,6 +104,9 @@ def _character(found: re.Match[str]) -> str | InlineItem | None:
         return None if code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 else chr(code)
     escaped = found[0][1]
     return None if escaped == "u" else _CHARACTERS.get(escaped, escaped)
+
+
+_NAMES = Escapes(_PLAIN, _character, str)
 
 
 def _escaped(text: str, last: str, apostrophe: str, newline: str, *, is_after_space: bool) -> str:
