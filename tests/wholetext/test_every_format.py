@@ -9,10 +9,12 @@ import json
 import re
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests.wholetext.catalogues import apple_strings, java_properties
 from tests.wholetext.every_format import TEXT, FormatTests, ShownXmlTests, XmlTests, collapsed
 from tests.wholetext.office import docx, run
 from tests.wholetext.test_epub import XHTML, book, opf, xhtml
@@ -25,6 +27,12 @@ from wholetext.files.exports import BilingualSegment, ExportFormat, export
 
 def cues(data: bytes) -> int:
     return len(re.findall(r"^\S+ --> \S+", data.decode(), re.MULTILINE))
+
+
+def yaml_shape(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: yaml_shape(one) for key, one in value.items()}
+    return [yaml_shape(one) for one in value] if isinstance(value, list) else type(value)
 
 
 def lines(data: bytes) -> io.StringIO:
@@ -115,6 +123,24 @@ class TestAndroid(XmlTests):
 <plurals name="c"><item quantity="other">{TEXT}</item></plurals></resources>""".encode()
 
 
+class TestResx(ShownXmlTests):
+    extension = "resx"
+    data = f"""<?xml version="1.0" encoding="utf-8"?><root><resheader name="version"><value>2.0</value></resheader>
+<data name="a" xml:space="preserve"><value>{TEXT} &amp; {{0}} {TEXT}</value><comment>Of a</comment></data>
+<data name="b.Size" type="System.Drawing.Size"><value>1, 2</value></data>
+<data name="c"><value><![CDATA[{TEXT}]]></value></data></root>""".encode()
+
+
+class TestTs(ShownXmlTests):
+    extension = "ts"
+    is_catalogue = True
+    data = f"""<?xml version="1.0" encoding="utf-8"?><!DOCTYPE TS><TS version="2.1" language="de_DE"><context><name>A</name>
+<message><source>{TEXT} &lt;%1</source><translation type="unfinished"></translation></message>
+<message numerus="yes"><source>%n {TEXT}</source>
+<translation type="unfinished"><numerusform></numerusform><numerusform/></translation></message>
+<message><source>{TEXT}</source><translation type="unfinished"/></message></context></TS>""".encode()
+
+
 class TestTxt(FormatTests):
     extension = "txt"
     data = f"{TEXT}\n\n- {TEXT}\n- {TEXT}\n".encode()
@@ -194,6 +220,80 @@ class TestArb(FormatTests):
 
     def shape(self, data: bytes) -> object:
         return sorted(json.loads(data))
+
+
+class TestProperties(FormatTests):
+    extension = "properties"
+    data = f"# of a\na.b = {TEXT} x\\n\\\n   {TEXT}\nc {TEXT} {{0}} isn''t {TEXT}\nd:{TEXT} \\u00e4\n".encode()
+
+    def shape(self, data: bytes) -> object:
+        return list(java_properties(data))
+
+
+class TestStrings(FormatTests):
+    extension = "strings"
+    data = (
+        f'/* of a */\n"a" = "{TEXT} \\"x\\"\\n{TEXT}";\nb = "{TEXT}\n{TEXT}"; // of b\n"c"="%#@n@ {TEXT}";\n'.encode()
+    )
+
+    def shape(self, data: bytes) -> object:
+        return list(apple_strings(data.decode()))
+
+
+class TestYaml(FormatTests):
+    extension = "yml"
+    data = f"""# Of it
+de:
+  a: {TEXT}
+  b: "{TEXT} \\u00e4 {TEXT}"
+  c: 'It''s {TEXT}'
+  d: [{TEXT}, "{TEXT} x", {{e: {TEXT}}}]
+  f:
+  - {TEXT}  # of an item
+  - g: {TEXT}
+    h: {TEXT} and
+      {TEXT}
+  i: |
+    {TEXT}
+
+    - {TEXT}
+  j: >-
+    {TEXT}
+    folded
+""".encode()
+
+    def shape(self, data: bytes) -> object:
+        return yaml_shape(yaml.safe_load(data))
+
+
+class TestXcstrings(FormatTests):
+    extension = "xcstrings"
+    is_catalogue = True
+    data = f'''{{
+  "sourceLanguage" : "en",
+  "strings" : {{
+    "{TEXT} x" : {{
+
+    }},
+    "a" : {{
+      "comment" : "Of a",
+      "localizations" : {{
+        "en" : {{
+          "variations" : {{
+            "plural" : {{
+              "one" : {{ "stringUnit" : {{ "state" : "translated", "value" : "{TEXT} one" }} }},
+              "other" : {{ "stringUnit" : {{ "state" : "translated", "value" : "%lld {TEXT}" }} }}
+            }}
+          }}
+        }}
+      }}
+    }}
+  }},
+  "version" : "1.0"
+}}'''.encode()
+
+    def shape(self, data: bytes) -> object:
+        return [list(entry["localizations"]) for entry in json.loads(data)["strings"].values()]
 
 
 class TestCsv(FormatTests):

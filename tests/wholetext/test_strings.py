@@ -473,6 +473,91 @@ def test_xliff_that_is_refused(source: str) -> None:
         read(source.encode(), "xliff")
 
 
+def segmented(target: str) -> str:
+    marks = ("One word.", 'Two <x id="4"/> words.', "3.")
+    inner = " ".join(f'<mrk mtype="seg" mid="{mid}">{mark}</mrk>' for mid, mark in enumerate(marks, 1))
+    unit = f'<source><g id="3">One word.</g></source><seg-source><g id="3">{inner}</g></seg-source>{target}'
+    return (
+        '<xliff version="1.2"><file source-language="en" target-language="de"><body>'
+        f'<trans-unit id="1">{unit}</trans-unit></body></file></xliff>'
+    )
+
+
+FIRST = '<mrk mtype="seg" mid="1">EINS</mrk>'
+SECOND = '<mrk mtype="seg" mid="2">TWO <x id="4"/> WORDS.</mrk>'
+THIRD = '<mrk mtype="seg" mid="3">3.</mrk>'
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        (  # empty
+            '<target><g id="3"><mrk mtype="seg" mid="1"/> <mrk mtype="seg" mid="2"></mrk> '
+            '<mrk mid="3" mtype="seg" /></g></target>',
+            f'<target><g id="3">{FIRST.replace("EINS", "ONE WORD.")} {SECOND} <mrk mid="3" mtype="seg">3.</mrk></g></target>',
+        ),
+        (  # half filled
+            f'<target state="translated"><g id="3">{FIRST} <mrk mtype="seg" mid="2"/> {THIRD}</g></target>',
+            f'<target state="translated"><g id="3">{FIRST} {SECOND} {THIRD}</g></target>',
+        ),
+        (  # one is missing
+            f'<target state="new"><g id="3">{FIRST.replace("EINS", "One word.")} {THIRD}</g></target>',
+            '<target state="needs-review-translation">'
+            f'<g id="3">{FIRST.replace("EINS", "ONE WORD.")} {SECOND} {THIRD}</g></target>',
+        ),
+        (f'<target><g id="3">{FIRST} {SECOND} {THIRD}</g></target>', None),
+        ("<target>Ganz ohne Segmente</target>", None),
+    ],
+)
+def test_each_empty_segment_is_filled_from_that_of_its_mid(target: str, wanted: str | None) -> None:
+    source = segmented(target)
+    found = rewritten(source.encode(), "xlf", lambda text: text.upper().replace("<X1/>", "<x1/>")).decode()
+    assert re.sub(r"\s+", " ", found) == re.sub(r"\s+", " ", segmented(wanted or target))
+
+
+@pytest.mark.parametrize(
+    ("version", "state", "kept"),
+    [
+        (1, "translated", True),
+        (1, "final", True),
+        (1, "signed-off", True),
+        (1, "new", False),
+        (1, "needs-translation", False),
+        (1, "needs-review-translation", False),
+        (2, "translated", True),
+        (2, "reviewed", True),
+        (2, "final", True),
+        (2, "initial", False),
+    ],
+)
+def test_a_target_that_equals_its_source_is_kept_by_its_state(version: int, state: str, kept: bool) -> None:
+    if version == 1:
+        unit = f'<trans-unit id="1"><source>Radio Star</source><target state="{state}">Radio Star</target></trans-unit>'
+        source = XLIFF_1[: XLIFF_1.index("<trans-unit")] + f"{unit}</body></file></xliff>"
+    else:
+        unit = f'<unit id="1"><segment state="{state}"><source>Radio Star</source><target>Radio Star</target></segment></unit>'
+        source = XLIFF_2[: XLIFF_2.index(" <file")] + f'<file id="f">{unit}</file></xliff>'
+    content = read(source.encode("cp1252"), "xlf")
+    assert texts(content) == ([] if kept else ["Radio Star"])
+    assert not content.left
+
+
+@pytest.mark.parametrize("target", ["", "<target/>", "<target></target>", "<target> </target>"])
+def test_an_approved_unit_without_a_translation_gets_one_and_is_approved_no_longer(target: str) -> None:
+    unit = f'<trans-unit id="1" approved="yes"><source>Some words</source>{target}</trans-unit>'
+    source = f'<xliff version="1.2"><file source-language="en" target-language="de"><body>{unit}</body></file></xliff>'
+    result = rewritten(source.encode(), "xlf", changed).decode()
+    assert 'approved="no"' in result
+    assert f"<target>{changed('Some words')}</target>" in result
+
+
+def test_an_approved_unit_stays() -> None:
+    unit = '<trans-unit id="1" approved="yes"><source>Some words</source><target>Some words</target></trans-unit>'
+    source = f'<xliff version="1.2"><file source-language="en" target-language="de"><body>{unit}</body></file></xliff>'
+    content = read(source.encode(), "xlf")
+    assert (texts(content), content.left) == ([], [])
+
+
 # ---- json, android, csv
 
 
@@ -619,7 +704,7 @@ def test_csv_columns() -> None:
         read(CSV.encode(), "csv", columns=("missing",))
 
 
-@pytest.mark.parametrize("extension", ["yaml", "strings", "resx", "ts", "properties", "xcstrings"])
+@pytest.mark.parametrize("extension", ["doc", "xls", "ppt", "rtf"])
 def test_refused_formats_say_what_to_do(extension: str) -> None:
     with pytest.raises(UnsupportedFile, match="send that"):
         read(b"x", extension)

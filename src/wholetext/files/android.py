@@ -22,12 +22,12 @@ from wholetext.files.strings import (
     cdata,
     in_cdata,
     leave,
-    reason_to_leave,
 )
 from wholetext.files.xmlpart import Element, Namespaces, tree
 from wholetext.markup.blocks import InlineItem
 from wholetext.markup.marks import Piece, Verbatim
 from wholetext.markup.plain import plural_categories
+from wholetext.values import reason_to_leave
 
 
 def read(data: bytes, options: ReadOptions) -> Content:

@@ -66,6 +66,12 @@ FORMATS: tuple[Format, ...] = (
     Format(("arb",), "application/json", ".jsonfile", 10 * _MB),
     Format(("xliff", "xlf"), "application/xliff+xml", ".xliff"),
     Format(("xml",), "application/xml", ".android", 10 * _MB),
+    Format(("properties",), "text/x-java-properties", ".properties", 10 * _MB),
+    Format(("strings",), "text/x-apple-strings", ".apple", 10 * _MB),
+    Format(("xcstrings",), "application/json", ".xcstrings", 10 * _MB),
+    Format(("resx", "resw"), "application/xml", ".resx", 10 * _MB),
+    Format(("ts",), "application/x-linguist", ".qt", 10 * _MB),
+    Format(("yaml", "yml"), "application/yaml", ".yamlfile", 10 * _MB),
     Format(("csv",), "text/csv", ".table", 10 * _MB),
     Format(("tsv", "tab"), "text/tab-separated-values", ".table", 10 * _MB),
     Format(("pptx",), f"{_OPENXML}.presentationml.presentation", ".pptx"),
@@ -86,13 +92,6 @@ REFUSED: Mapping[str, str] = {
     "xls": "save it as xlsx",
     "ppt": "save it as pptx",
     "rtf": "save it as docx",
-    "yaml": "convert it to json",
-    "yml": "convert it to json",
-    "properties": "convert it to po (prop2po)",
-    "strings": "export xliff from Xcode",
-    "xcstrings": "export xliff from Xcode",
-    "resx": "convert it to po (resx2po)",
-    "ts": "convert it to xliff (lconvert)",
 }
 """Extensions of formats that are not read, and what to do."""
 

@@ -1,7 +1,7 @@
 """Reads json and arb: the strings that are values and look like text. Everything else stays as written.
 
 Keys are places. Of an ARB file `@key` describes `key`, and `@@locale` becomes the target; in lists of messages with a
-description (Chrome's, FormatJS's) that is context too.
+description (Chrome's, FormatJS's) that is context too. Of the documents of rich-text editors the text is read (`richtext.py`).
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from wholetext import languages
 from wholetext.errors import InvalidFile
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.encodings import decode
-from wholetext.files.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, leave, reason_to_leave
+from wholetext.files.richtext import TYPES, Path, RichTexts, rich_texts
+from wholetext.files.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, leave
 from wholetext.markup.marks import Verbatim
 from wholetext.markup.plain import icu_plural_categories_missing, is_message, plural_categories
+from wholetext.values import reason_to_leave
 
 _SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _TOKEN = re.compile(
@@ -28,17 +29,19 @@ _VALUE = '"[{v'
 _DEEPEST = 40
 _MESSAGES = ("message", "defaultMessage")
 
-Path: TypeAlias = tuple[str, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class _String:
-    """A string that is a value; `start` and `stop` are within its quotes. Those of one list have one `parent`."""
+    """A string that is a value; `start` and `stop` are within its quotes. Those of one list have one `parent`.
+
+    `scalar`: it is no string, but tells how one is shown.
+    """
 
     parent: Path
     key: str
     start: int
     stop: int
+    scalar: bool = False
 
     @property
     def path(self) -> Path:
@@ -50,10 +53,11 @@ def read(data: bytes, options: ReadOptions) -> Content:
     text, encoding, warnings = decode(data)
     content = Content(warnings=warnings)
     splice = Splice(text)
-    strings = list(_strings(text))
+    strings, documents = _with_documents(text)
     notes = _notes(text, strings)
     ascii_only = text.isascii() and re.search(r"\\u(?!00[0-7])[0-9a-fA-F]{4}", text) is not None
     escapes = Escapes(JSON_ESCAPE, c_escape, _in_ascii if ascii_only else c_escaped)
+    before: Path = ()  # the node whose text was the last
     for string in strings:
         if string.path == ("@@locale",):
             splice.put(string.start, string.stop, (Verbatim(options.target.replace("-", "_")),))
@@ -61,18 +65,39 @@ def read(data: bytes, options: ReadOptions) -> Content:
             continue
         source, place = text[string.start : string.stop], _place(string.path)
         value = escapes.shown(source)
-        reason = reason_to_leave(value)
+        reason = _reason_to_leave(string, value, documents)
         if reason:
-            leave(content, place, reason, value)
+            if reason != "structure" or string.key not in TYPES:
+                leave(content, place, reason, value)
             continue
         context = notes.get(string.path) or notes.get(string.path[:-1], "")
-        splice.put(string.start, string.stop, content.add(escapes.pieces(source), place, context))
+        follows, before = string.parent[:-1] == before, string.parent[:-1] if string.parent in documents.leaves else ()
+        splice.put(string.start, string.stop, content.add(escapes.pieces(source), place, context, follows=follows))
         missing = icu_plural_categories_missing(value, options.target) if is_message(value) else ()
         if missing:
             content.warnings.append(f"{place}: {options.target} has the plural forms {', '.join(missing)} too")
     content.warnings += _plural_keys(strings, options.target)
     content.parts.append(splice.part(encoding))
     return content
+
+
+def _with_documents(text: str) -> tuple[list[_String], RichTexts]:
+    """The strings that are values, and the documents of editors among them."""
+    strings: list[_String] = []
+    values: dict[Path, dict[str, str]] = {}
+    for string in _strings(text):
+        values.setdefault(string.parent, {})[string.key] = text[string.start : string.stop]
+        if not string.scalar:
+            strings.append(string)
+    return strings, rich_texts(values)
+
+
+def _reason_to_leave(string: _String, value: str, documents: RichTexts) -> str | None:
+    role = documents.role(string.parent, string.key)
+    if role in ("code", "structure"):
+        return role
+    keys = (one for one in reversed(string.path) if not one.startswith("["))
+    return reason_to_leave(value, next(keys, ""))
 
 
 def _in_ascii(text: str) -> str:
@@ -134,10 +159,18 @@ def _plural_keys(strings: list[_String], target: str) -> Iterator[str]:
 # ---- parsing
 
 
-def _strings(text: str) -> Iterator[_String]:
-    """Yield the strings that are values, in order. Raises `InvalidFile`."""
-    parents: list[Path] = [()]
-    keys = [""]  # in each of `parents`, the one that is read
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A sign, a string with its quotes, or another value. `kind` is the sign, `"` or `v`."""
+
+    kind: str
+    start: int
+    stop: int
+    is_key: bool
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a file. Raises `InvalidFile` with line and column where it is not JSON."""
     open_at: list[str] = []  # the brackets that are open
     allowed = _VALUE
     at = 0
@@ -149,22 +182,38 @@ def _strings(text: str) -> Iterator[_String]:
             raise InvalidFile(f"the file has values more than {_DEEPEST} deep {_where(text, at)}", param="file")
         at = found.end()
         is_key = kind == '"' and allowed in _KEYS
-        if kind == '"' and not is_key:
-            yield _String(parents[-1], keys[-1], found.start("string") + 1, at - 1)
-        if is_key:
-            keys[-1] = found["string"][1:-1]
-        elif kind == "," and open_at[-1] == "[":
-            keys[-1] = f"[{int(keys[-1][1:-1]) + 1}]"
-        elif kind in "{[":
-            parents.append((*parents[-1], keys[-1]) if open_at else ())
-            keys.append("[0]")
+        yield Token(kind, found.start(found.lastgroup or 0), at, is_key)
+        if kind in "{[":
             open_at.append(kind)
         elif kind in "}]":
-            del parents[-1], keys[-1], open_at[-1]
+            del open_at[-1]
         allowed = _allowed(kind, open_at, is_key)
     at = _SPACE.match(text, at).end()  # pyright: ignore[reportOptionalMemberAccess]
     if at < len(text) or allowed:
         raise InvalidFile(f"the file is not JSON {_where(text, at)}", param="file")
+
+
+def _strings(text: str) -> Iterator[_String]:
+    """Yield the strings that are values, in order. Raises `InvalidFile`."""
+    parents: list[Path] = [()]
+    keys = [""]  # in each of `parents`, the one that is read
+    numbers = [-1]  # in each that is a list, that of the item that is read
+    for token in tokens(text):
+        if token.is_key:
+            keys[-1] = text[token.start + 1 : token.stop - 1]
+        elif token.kind == '"':
+            yield _String(parents[-1], keys[-1], token.start + 1, token.stop - 1)
+        elif token.kind == "v" and keys[-1] in ("code", "format"):
+            yield _String(parents[-1], keys[-1], token.start, token.stop, scalar=True)
+        elif token.kind == "," and numbers[-1] >= 0:
+            numbers[-1] += 1
+            keys[-1] = f"[{numbers[-1]}]"
+        elif token.kind in "{[":
+            parents.append((*parents[-1], keys[-1]) if len(parents) > 1 else ())
+            keys.append("[0]")
+            numbers.append(0 if token.kind == "[" else -1)
+        elif token.kind in "}]":
+            del parents[-1], keys[-1], numbers[-1]
 
 
 _KEYS = ('"', '"}')

@@ -1,17 +1,16 @@
-"""What readers of files of strings share: escapes, what looks like text, and the pieces of a file that is one part."""
+"""What readers of files of strings share: escapes, and the pieces of a file that is one part."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from wholetext.files.content import Content, Part, Region, RegionPiece, keep_nothing
 from wholetext.files.encodings import Encoding
 from wholetext.markup.blocks import InlineItem
 from wholetext.markup.marks import Piece, Verbatim, restore
-from wholetext.markup.notation import BlockBuilder, SourceNotation
-from wholetext.markup.spans import has_letters
+from wholetext.markup.notation import BlockBuilder, EntityNotation, Place, SourceNotation, decoded
 
 LINE_END = re.compile(r"\r\n?|\n")
 
@@ -154,29 +153,47 @@ def in_cdata(text: str) -> str:
     return text.replace("]]>", "]]]]><![CDATA[>")
 
 
-# ---- what is text
-
-_DATE_FIELD = "(?:d{1,4}|D{1,4}|m{1,4}|M{1,4}|y{2,4}|Y{2,4}|[hH]{1,2}|s{1,2}|S{1,3}|[aA]|E{1,4})"
-_NO_TEXT = {
-    "colour": r"#[0-9a-fA-F]{3,8}|(?:rgb|hsl)a?\([\d\s.,%/]{1,40}\)",
-    "date": rf"\d{{1,4}}[-./]\d{{1,2}}[-./]\d{{1,4}}(?:[T ]\d\d?:\d\d.{{0,16}})?"
-    rf"|{_DATE_FIELD}(?:[-/.:, ]{{1,2}}{_DATE_FIELD}){{1,7}}",
-    "address": r"(?:[a-z][a-z0-9+.-]{0,15}://|mailto:|data:|\.{0,2}/|@[a-z]+/|www\.)\S+",
-    "key": r"[a-z_$][\w$-]*(?:[.:][\w$-]+)+|[a-z]+[a-z0-9]*[A-Z]\w*|[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+",
-    "code": r"[A-Z]{1,3}|(?=[A-Z0-9_+:-]*\d)[A-Z0-9]+(?:[-_+:][A-Z0-9]+)*|[a-z]{2,3}[-_][A-Z]{2}",
-}
-_PATTERNS = {reason: re.compile(pattern) for reason, pattern in _NO_TEXT.items()}
-_LONGEST_WITHOUT_TEXT = 500
-_WORD = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+_XML_PLACE = Place(xml=True)
+_XML_MARKUP = re.compile(rf"<!\[CDATA\[(?:[^\]]++|\](?!\]>))*+\]\]>|{XML_COMMENT}|{XML_TAG}")
+_build_xml = BlockBuilder(keep_nothing, lambda texts: EntityNotation(_XML_PLACE, texts))
 
 
-def reason_to_leave(value: str) -> str | None:
-    """Why a string is not translated: it looks like a key, a URL, a colour, a date or a code. None for text."""
-    value = value.strip()
-    if len(value) > _LONGEST_WITHOUT_TEXT:
-        return None
-    found = next((reason for reason, pattern in _PATTERNS.items() if pattern.fullmatch(value)), None)
-    return found or (None if _WORD.search(value) and has_letters(value) else "code")
+def xml_pieces(source: str, placeholder: re.Pattern[str] | None = None) -> list[Piece]:
+    """The pieces of an element's content that is text without elements. What is markup nevertheless is a mark, as what
+    `placeholder` finds is."""
+
+    def items(text: str) -> Iterator[InlineItem]:
+        at = 0
+        for found in placeholder.finditer(text) if placeholder else ():
+            yield from decoded(text[at : found.start()], _XML_PLACE)
+            yield InlineItem("single", found[0], word=True)
+            at = found.end()
+        yield from decoded(text[at:], _XML_PLACE)
+
+    before, inner, after = cdata(source)
+    if inner:
+        block = BlockBuilder(keep_nothing, lambda _: in_cdata)([InlineItem.text(inner)])
+        return [Verbatim(before), *block, Verbatim(after)]
+    made: list[InlineItem] = []
+    at = 0
+    for found in _XML_MARKUP.finditer(source):
+        made += (*items(source[at : found.start()]), InlineItem("single", found[0]))
+        at = found.end()
+    return _build_xml([*made, *items(source[at:])])
+
+
+# ---- what is not translated
+
+_UNTRANSLATABLE = re.compile(
+    r"\W*(?:NOI18N|NO_I18N|DNT|\{Locked\}|(?:please )?(?:do not|don['’]t|never) (?:translate|localize|localise)"
+    r"(?: this)?(?: (?:string|text|key|value|message|entry|one))?)\W*",
+    re.IGNORECASE,
+)
+
+
+def is_untranslatable(comment: str) -> bool:
+    """Whether a comment on a text says that it is not to be translated, and nothing else."""
+    return len(comment) < 200 and _UNTRANSLATABLE.fullmatch(comment) is not None
 
 
 def leave(content: Content, place: str, reason: str, value: str) -> None:

@@ -1,27 +1,32 @@
 """Reads xliff 1.2 and 2.x: each `source` without a translation gets one, in the `target` after it.
 
-Copies of the source count as no translation. Inline elements are marks, and segments units of their own. What must not be
-translated, other translations and proposals (`alt-trans`, matches) stay.
+Copies of the source count as no translation, unless their state says that they are one. Inline elements are marks, and segments
+units of their own: those of version 1.2 (`mrk`) are filled one by one. What must not be translated, other translations and
+proposals (`alt-trans`, matches) stay.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 from wholetext import languages
 from wholetext.errors import InvalidFile
 from wholetext.files.content import Content, Part, ReadOptions, Region, RegionPiece, keep_nothing
 from wholetext.files.encodings import decode
 from wholetext.files.strings import XML_COMMENT, XML_TAG, cdata, in_cdata
-from wholetext.files.xmlpart import Element, Namespaces, attribute_spans, tree, written_prefix
+from wholetext.files.xmlpart import Element, Namespaces, attribute_spans, tree, written_name, written_prefix
 from wholetext.markup.blocks import InlineItem
 from wholetext.markup.marks import Piece, Verbatim
 from wholetext.markup.notation import BlockBuilder, EntityNotation, Place, decoded
 
 _NAMESPACES = {f"urn:oasis:names:tc:xliff:document:{version}": "" for version in ("1.1", "1.2", "2.0", "2.1", "2.2")}
 _NOT_DONE = frozenset({"new", "needs-translation", "initial"})
+_DONE = frozenset({"translated", "reviewed", "signed-off", "final"})
+"""States by which a translation that equals its source is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,16 @@ class _Segment:
     unit: Element
     element: Element
     translated: bool
+
+    @property
+    def state(self) -> str:
+        """What the file says of its translation."""
+        holder = self.element if self.element.name == "segment" else self.element.child("target")
+        return holder.get("state") if holder is not None else ""
+
+
+_Add: TypeAlias = Callable[..., tuple[RegionPiece, ...]]
+"""`Content.add` for one unit."""
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -76,7 +91,7 @@ def _segments(root: Element, is_2: bool) -> Iterator[_Segment]:
         element, translated = waiting.pop()
         translated = {"yes": True, "no": False}.get(element.get("translate"), translated)
         if element.name == "trans-unit":
-            yield _Segment(element, element, translated and element.get("approved") != "yes")
+            yield _Segment(element, element, translated)
         elif element.name == "unit" and is_2:
             for segment in element.elements:
                 if segment.name == "segment":
@@ -87,46 +102,72 @@ def _segments(root: Element, is_2: bool) -> Iterator[_Segment]:
 
 def _add(content: Content, part: Part, segment: _Segment) -> None:
     """Add the segment if it is to be translated and is not yet."""
-    element, data = segment.element, part.data
-    source, target = element.child("source"), element.child("target")
+    element = segment.element
+    source, target, segmented = (element.child(name) for name in ("source", "target", "seg-source"))
     if source is None:
         return
     place = segment.unit.get("id") or segment.unit.get("resname")
-    inner = data[source.content : source.close].decode()
     if not segment.translated:
         content.leave(place, "untranslatable", source.text)
         return
-    state = (element if element.name == "segment" else target).get("state") if target is not None else ""
-    done = data[target.content : target.close].decode() if target is not None else ""
-    if done.strip() and target is not None and target.text.strip() != source.text.strip() and state not in _NOT_DONE:
-        return
-    if done.strip() and state in ("final", "signed-off"):
-        return
     notes = [note.text.strip() for note in segment.unit.walk("alt-trans") if note.name == "note"]
-    context = "\n".join(filter(None, notes))
-    segmented = element.child("seg-source")
-    if segmented is not None:
-        pieces = list(_segmented(content, data, segmented, place, context))
-    else:
-        pieces = list(content.add(_pieces(inner), place, context))
-    if target is None:
-        before = (segmented or source).end
-        name = f"{written_prefix(data, source)}target"
-        opening = f"{_space_before(data, source.start)}<{name}>"
-        part.regions.append(Region(before, before, (Verbatim(opening), *pieces, Verbatim(f"</{name}>"))))
-    else:
-        tag = data[target.start : target.content].decode()
-        tag = _STATE.sub(r"\1needs-review-translation\3", tag)
-        closing = ""
-        if target.content == target.end:
-            tag, closing = f"{tag[:-2].rstrip()}>", f"</{written_prefix(data, target)}target>"
-        part.regions.append(Region(target.start, target.close, (Verbatim(tag), *pieces, Verbatim(closing))))
-    if element.name == "segment" and element.get("state") == "initial":
-        span = attribute_spans(data, element)["state"]
-        part.regions.append(Region(span.value, span.stop, (Verbatim("translated"),)))
+    add = partial(content.add, place=place, context="\n".join(filter(None, notes)))
+    is_filled = False
+    if target is not None and segmented is not None and any(_marks(target)):
+        is_filled = _fill_marks(part, segment, segmented, target, add)
+    elif not _is_done(part.data, segment, source, target):
+        is_filled = True
+        pieces = _segmented(part.data, segmented, add) if segmented else add(_pieces(_inner(part.data, source)))
+        _write_target(part, segmented or source, target, tuple(pieces))
+    if is_filled:
+        _set_state(part, element, target)
 
 
-_STATE = re.compile(r"(\sstate\s*=\s*[\"'])(new|needs-translation)([\"'])")
+def _is_done(data: bytes, segment: _Segment, source: Element, target: Element | None) -> bool:
+    """Whether an element has its translation: a target, or a `mrk` in one."""
+    if target is None or not _inner(data, target).strip():
+        return False
+    state = segment.state
+    if segment.unit.get("approved") == "yes" or state in ("final", "signed-off"):
+        return True
+    return state in _DONE if target.text.strip() == source.text.strip() else state not in _NOT_DONE
+
+
+def _inner(data: bytes, element: Element) -> str:
+    return data[element.content : element.close].decode()
+
+
+def _write_target(part: Part, before: Element, target: Element | None, pieces: tuple[RegionPiece, ...]) -> None:
+    """Write the content of a target, of a new one behind the element `before` if there is none."""
+    if target is not None:
+        _write_content(part, target, pieces)
+        return
+    name = f"{written_prefix(part.data, before)}target"
+    opening = f"{_space_before(part.data, before.start)}<{name}>"
+    part.regions.append(Region(before.end, before.end, (Verbatim(opening), *pieces, Verbatim(f"</{name}>"))))
+
+
+def _write_content(part: Part, element: Element, pieces: tuple[RegionPiece, ...]) -> None:
+    if element.content == element.end:
+        closing = f"</{written_name(part.data, element)}>"
+        slash = part.data.rindex(b"/", element.start, element.end)
+        end = len(part.data[:slash].rstrip())
+        part.regions.append(Region(end, element.end, (Verbatim(">"), *pieces, Verbatim(closing))))
+    else:
+        part.regions.append(Region(element.content, element.close, pieces))
+
+
+def _set_state(part: Part, element: Element, target: Element | None) -> None:
+    """Write the state of a translation that nobody has looked at."""
+    values = [(element, "state", {"initial": "translated"})] if element.name == "segment" else []
+    if element.name == "trans-unit":
+        values.append((element, "approved", {"yes": "no"}))
+        if target is not None:
+            values.append((target, "state", dict.fromkeys(("new", "needs-translation"), "needs-review-translation")))
+    for one, name, changes in values:
+        if one.get(name) in changes:
+            span = attribute_spans(part.data, one)[name]
+            part.regions.append(Region(span.value, span.stop, (Verbatim(changes[one.get(name)]),)))
 
 
 def _space_before(data: bytes, at: int) -> str:
@@ -171,16 +212,43 @@ def _items(source: str) -> Iterator[InlineItem]:
     yield from decoded(source[at:], _XML)
 
 
-def _segmented(content: Content, data: bytes, segmented: Element, place: str, context: str) -> Iterator[RegionPiece]:
+# ---- segments of version 1.2
+
+
+def _marks(element: Element) -> Iterator[Element]:
+    """The segments of a `seg-source` or its target, in order."""
+    return (mark for mark in element.walk("mrk") if mark.name == "mrk" and mark.get("mtype") == "seg")
+
+
+def _segmented(data: bytes, segmented: Element, add: _Add) -> Iterator[RegionPiece]:
     """The pieces of a `seg-source`: each segment in it is translated by itself."""
     at = segmented.content
-    number = 0
-    for mark in segmented.walk("mrk"):
-        if mark.name != "mrk" or mark.get("mtype") != "seg" or mark.content == mark.end:
-            continue
+    for number, mark in enumerate(mark for mark in _marks(segmented) if mark.content < mark.end):
         yield Verbatim(data[at : mark.content].decode())
-        inner = data[mark.content : mark.close].decode()
-        yield from content.add(_pieces(inner), place, context, follows=number > 0)
+        yield from add(_pieces(_inner(data, mark)), follows=number > 0)
         at = mark.close
-        number += 1
     yield Verbatim(data[at : segmented.close].decode())
+
+
+def _fill_marks(part: Part, segment: _Segment, segmented: Element, target: Element, add: _Add) -> bool:
+    """Fill each segment of a target that has none, or not its translation, from that of its `mid`. Returns whether one was."""
+    written = {mark.get("mid"): mark for mark in _marks(target)}
+    is_filled = False
+    at, end = target.content, segmented.content  # behind the segment before it, in the target and in the source
+    for mark in _marks(segmented):
+        own = written.get(mark.get("mid"))
+        if mark.content < mark.end and not _is_done(part.data, segment, mark, own):
+            pieces = add(_pieces(_inner(part.data, mark)), follows=is_filled)
+            is_filled = True
+            if own is not None:
+                _write_content(part, own, pieces)
+            else:
+                opening, closing = part.data[end : mark.content].decode(), part.data[mark.close : mark.end].decode()
+                opening = (
+                    opening
+                    if opening.lstrip().startswith(part.data[mark.start : mark.content].decode())
+                    else (part.data[mark.start : mark.content].decode())
+                )
+                part.regions.append(Region(at, at, (Verbatim(opening), *pieces, Verbatim(closing))))
+        at, end = own.end if own is not None else at, mark.end
+    return is_filled

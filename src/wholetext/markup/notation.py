@@ -17,7 +17,7 @@ from html.entities import html5
 
 from wholetext.markup.blocks import InlineItem, Notation, Spans, build
 from wholetext.markup.marks import Block, Piece, Verbatim
-from wholetext.markup.plain import is_message, message_parts
+from wholetext.markup.plain import choice_parts, is_message, message_parts
 
 MOST_ITEMS = 400  # of a block; one with more is cut
 
@@ -197,7 +197,7 @@ class BlockBuilder:
     """Builds the pieces of a block's items so that the source can be restored exactly.
 
     Entities are not decoded if the source writes the same text in two ways. An ICU message is split at its plural and
-    select arguments, and each of their branches is a block.
+    select arguments, and each of their branches is a block, as each text of a choice by intervals is.
     """
 
     def __init__(self, keep: Spans, notation: Notation) -> None:
@@ -207,12 +207,12 @@ class BlockBuilder:
     def __call__(self, items: Sequence[InlineItem]) -> list[Piece]:
         if not items:
             return []
-        if not any("{" in item.shown for item in items):
+        if not any(sign in item.shown for item in items for sign in "{[]"):
             return self._block(items, self._keep)
         text = "".join(item.shown if item.kind == "text" else _NO_TEXT for item in items)
-        if not is_message(text):
+        parts = message_parts(text) if is_message(text) else choice_parts(text)
+        if not parts:
             return self._block(items, self._keep)
-        parts = message_parts(text)
         between = iter(_cut(items, [place for part in parts for place in (part.start, part.stop)]))
         pieces: list[Piece] = [_syntax(next(between))]
         for part in parts:

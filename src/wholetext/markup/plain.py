@@ -295,6 +295,32 @@ def message_parts(text: str) -> list[MessagePart]:
     return parts
 
 
+_BOUND = r"\s?(?:-?\d{1,9}|[+-]?[Ii]nf|\*)\s?"
+_CONDITION = re.compile(rf"\s{{0,9}}(?:\{{{_BOUND}(?:,{_BOUND}){{0,9}}\}}|[\[\]]{_BOUND},{_BOUND}[\[\]])\s{{0,9}}")
+_CHOICE = re.compile(r"\s{0,9}\((?:\d{1,9}|inf)?-?(?:\d{1,9}|inf)?\)\[(?P<text>[^\[\]]*+)\](?:;|\s{0,9}\Z)")
+
+
+def choice_parts(text: str) -> list[MessagePart]:
+    """Return the texts of a choice by intervals, in order; none if the text is no choice.
+
+    It is one of i18next (`(0)[none];(1-inf)[some];`) or of Symfony and Laravel (`{0} none|[1,Inf] some`).
+    """
+    parts: list[MessagePart] = []
+    at = 0
+    if found := _CHOICE.match(text):
+        while found := _CHOICE.match(text, at):
+            parts.append(MessagePart(*found.span("text")))
+            at = found.end()
+        return parts if not text[at:].strip() else []
+    if "|" not in text or not _CONDITION.match(text):
+        return []
+    for one in text.split("|"):
+        condition = _CONDITION.match(one)
+        parts.append(MessagePart(at + condition.end() if condition else at, at + len(one)))
+        at += len(one) + 1
+    return parts
+
+
 def message_items(text: str, *, plural: bool = False) -> tuple[list[InlineItem], Writer | None]:
     """Return the items of a part of a message; arguments, quoted syntax and `#` in a plural's branch are singles.
 
