@@ -21,7 +21,7 @@ from wholetext.errors import InvalidFile
 from wholetext.files.archive import Archive
 from wholetext.files.content import Content, Part, ReadOptions, Region, UnitReference, keep_nothing
 from wholetext.files.xmlpart import Element, Namespaces, Text, attribute_spans, decoded, elements
-from wholetext.markup.blocks import InlineItem
+from wholetext.markup.blocks import BASE, READING, RUBY, InlineItem
 from wholetext.markup.marks import Block, Piece, Verbatim
 from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, EntityNotation, Place
 from wholetext.markup.notation import decoded as decoded_text
@@ -69,13 +69,12 @@ _PAIRS = frozenset(
     {
         "text:a",
         "text:meta",
-        "text:ruby",
-        "text:ruby-base",
         "text:text-input",
         "text:placeholder",
         "loext:content-control",
     }
 )
+_RUBY = {"text:ruby": RUBY, "text:ruby-base": BASE}
 _WITH_PARAGRAPHS = frozenset({"text:note", "text:p", "text:h"})  # elements in a paragraph that have others
 _PREFIXES_WITH_PARAGRAPHS = ("draw", "dr3d", "table", "office", "form")
 _TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title")
@@ -376,7 +375,9 @@ class _Reader:
         for child in parent.children:
             if isinstance(child, Text):
                 yield from self._text_items(child)
-            elif child.name == "text:span" or child.name in _PAIRS:
+            elif child.name == "text:ruby-text":
+                yield InlineItem("single", self._slice(child.start, child.end), name=READING)
+            elif child.name == "text:span" or child.name in _RUBY or child.name in _PAIRS:
                 yield from self._pair(child, place, depth, pairs)
             elif child.name in _WITH_PARAGRAPHS or child.name.partition(":")[0] in _PREFIXES_WITH_PARAGRAPHS:
                 nested = tuple(self._nested(child, place, depth + 1))
@@ -393,7 +394,7 @@ class _Reader:
         if look is None:
             yield from self._items(element, place, depth, pairs + 1)
             return
-        name = f"{element.name} {look}"
+        name = _RUBY.get(element.name, f"{element.name} {look}")
         yield InlineItem("open", self._slice(element.start, element.content), name=name)
         yield from self._items(element, place, depth, pairs + 1)
         yield InlineItem("close", self._slice(element.close, element.end), name=name)
@@ -457,7 +458,7 @@ def _built(items: list[InlineItem]) -> list[Piece]:
 
 def _around(items: Sequence[InlineItem]) -> int:
     """Return how many pairs are around all the items."""
-    steps = [{"open": 1, "close": -1}.get(item.kind, 0) for item in items]
+    steps = [{"open": 1, "close": -1}.get(item.kind, 0) * (item.name != RUBY) for item in items]
     first = next((number for number, step in enumerate(steps) if step != 1), len(steps))
     last = next((number for number, step in enumerate(reversed(steps)) if step != -1), len(steps))
     return min(first, last, *list(accumulate(steps))[max(first - 1, 0) : len(steps) - last])

@@ -385,7 +385,7 @@ class _Parser:
         for item in decoded(self._text[start:stop], self._place, collapse=collapse and not self._xml):
             self._add(item)
         self._characters += stop - start
-        if self._characters > MAX_SEGMENT_CHARACTERS * 3 // 4:
+        if self._characters > self._within_ruby(MAX_SEGMENT_CHARACTERS * 3 // 4):
             self._end_block()
 
     def _other(self, start: int, stop: int, *, is_word: bool = False) -> None:
@@ -398,8 +398,12 @@ class _Parser:
 
     def _add(self, item: InlineItem) -> None:
         self._items.append(item)
-        if len(self._items) >= MOST_ITEMS:
+        if len(self._items) >= self._within_ruby(MOST_ITEMS):
             self._end_block()
+
+    def _within_ruby(self, most: int) -> int:
+        """A bound on a block, which is not cut between a word and its reading if that ends soon."""
+        return most + most // 4 if self._open["ruby"] else most
 
     def _add_untranslated(self, start: int, stop: int, *, is_block: bool = False, is_word: bool = False) -> None:
         self._run = (self._run[0] if self._run else start, stop)
