@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,7 +15,7 @@ from wholetext.files.opc import Package, insert_attribute, office_tag, replace_a
 from wholetext.files.runs import Blocks, Leaf, Paragraph, RunRules, xml_notation
 from wholetext.files.xmlpart import Element, attribute_spans, written_prefix
 from wholetext.languages import is_right_to_left
-from wholetext.markup.blocks import build
+from wholetext.markup.blocks import InlineItem, build
 from wholetext.markup.marks import Block, Piece, Verbatim
 from wholetext.markup.notation import Place, decoded
 
@@ -26,6 +26,7 @@ _LEVELS = ("a:defPPr", *(f"a:lvl{level}pPr" for level in range(1, 10)))
 _DIRECTED = frozenset({"a:tblPr", *_LEVELS})
 _MIRRORED = {"l": "r", "r": "l"}
 _ON = frozenset({"1", "true"})
+LINKS = frozenset({"a:hlinkClick", "a:hlinkHover", "a:hlinkMouseOver"})
 _FILE_NAME = re.compile(r"\S+\.\w{2,4}|\w+://\S+|[A-Z]:\\.+")
 
 
@@ -99,8 +100,9 @@ class PartReader:
         place: str,
         copies: dict[str, int] | None = None,
         compose: Compose | None = None,
+        codes: re.Pattern[str] | None = None,
     ) -> None:
-        """Make a region of an attribute's value, if the element has it and it is not the name of a file."""
+        """Make a region of an attribute's value, if the element has it and it is not the name of a file. `codes` are marks."""
         if not any(map(str.isalpha, element.get(name))) or _FILE_NAME.fullmatch(element.get(name)):
             return
         data = self.part.data
@@ -109,8 +111,14 @@ class PartReader:
         source = data[span.value : span.stop].decode("utf-8")
 
         notation = partial(xml_notation, entities={where.quote or "": "&quot;" if where.quote == '"' else "&apos;"})
-        pieces = build(list(decoded(source, where)), notation=notation)
+        pieces = build(_with_codes(source, where, codes), notation=notation)
         self._add(Region(span.value, span.stop, (), compose), pieces, place, "", copies)
+
+    def add_tips(self, element: Element, place: str, copies: dict[str, int] | None = None) -> None:
+        """Make regions of the tips of links that an element or its runs have."""
+        for one in element.walk("a:p"):
+            if one.name in LINKS:
+                self.add_attribute(one, "tooltip", f"{place}, tip of a link", copies)
 
     def add_alternative_text(self, element: Element, place: str, copies: dict[str, int] | None = None) -> None:
         for name in ("descr", "title"):
@@ -159,6 +167,32 @@ class PartReader:
         self.part.regions.append(Region(region.start, region.stop, found, region.compose))
 
 
+def _with_codes(source: str, place: Place, codes: re.Pattern[str] | None) -> Iterator[InlineItem]:
+    """Yield a value's items, with its codes as singles."""
+    at = 0
+    for found in codes.finditer(source) if codes else ():
+        yield from decoded(source[at : found.start()], place)
+        yield InlineItem("single", found[0], word=True)
+        at = found.end()
+    yield from decoded(source[at:], place)
+
+
+_CHARACTER = re.compile(r"&[#\w]+;|.", re.DOTALL)
+
+
+def cut_to(most: int, place: str) -> Compose:
+    """Write at most so many characters, in the notation of XML: programs of Office call a file with more damaged."""
+
+    def compose(text: str, _: object, warn: Callable[[str], None]) -> str:
+        found = _CHARACTER.findall(text)
+        if len(found) <= most:
+            return text
+        warn(f"{place}: a translation of {len(found)} characters was cut to the {most} that Office reads")
+        return "".join(found[:most])
+
+    return compose
+
+
 def read_shapes(
     reader: PartReader, place: str, copies: dict[str, int] | None = None, *, is_master: bool = False
 ) -> None:
@@ -194,6 +228,7 @@ def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[s
         for leaf in reader.add_paragraph(element, place, copies=copies):
             if leaf.element.name == "a:fld" and any(map(str.isalpha, leaf.element.text)):
                 reader.content.leave(place, "field", leaf.element.text)
+        reader.add_tips(element, place, copies)
         reader.set_languages(element)
         if any(one.name == "a:r" for one in element.elements):
             reader.set_direction_of(element)
@@ -201,6 +236,7 @@ def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[s
         reader.set_direction(element)
     elif element.name.endswith(":cNvPr"):
         reader.add_alternative_text(element, place, copies)
+        reader.add_tips(element, place, copies)
     elif element.name == "c:strCache":
         for one in element.walk():
             if one.name == "c:v" and any(map(str.isalpha, one.text)):

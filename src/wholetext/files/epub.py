@@ -52,6 +52,7 @@ _build = BlockBuilder(keep_nothing, xml_notation)
 def read(data: bytes, options: ReadOptions) -> Content:
     """Read the book. Raises `InvalidFile` for a file that is damaged, protected (DRM) or no EPUB."""
     archive = Archive(data)
+    archive.check()
     if _CONTAINER not in archive.entries or (
         "mimetype" in archive.entries and archive.read("mimetype").strip() != _MEDIA_TYPE
     ):

@@ -77,7 +77,7 @@ _PAIRS = frozenset(
 _RUBY = {"text:ruby": RUBY, "text:ruby-base": BASE}
 _WITH_PARAGRAPHS = frozenset({"text:note", "text:p", "text:h"})  # elements in a paragraph that have others
 _PREFIXES_WITH_PARAGRAPHS = ("draw", "dr3d", "table", "office", "form")
-_TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title")
+_TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title", "office:title")
 _NO_LOOK = re.compile(r"officeooo:.*|fo:(?:language|country|script)|style:(?:language|country|script|rfc-language)\b.*")
 _FROM_LEFT, _FROM_RIGHT = ("start", "left"), ("end", "right")
 _MIRRORED = {"start": "end", "left": "right", "end": "start", "right": "left"}
@@ -97,6 +97,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
         reader.read("", data)
         return content
     archive = Archive(data)
+    archive.check()
     _check(archive, options, content)
     by_name = {name: PurePosixPath(name).name for name in archive.names}
     names = [name for name, last in by_name.items() if last in ("content.xml", "styles.xml") or name == "meta.xml"]
@@ -355,6 +356,16 @@ class _Reader:
             if any(isinstance(piece, Block) for piece in pieces):
                 yield start, stop, pieces
 
+    def _tag_pieces(self, element: Element) -> Iterator[Piece]:
+        """Yield the pieces of a tag within a paragraph; nothing if it has no text, as the tip of a link."""
+        at = element.start
+        for start, stop, pieces in self._attributes(element):
+            yield Verbatim(self._slice(at, start))
+            yield from pieces
+            at = stop
+        if at > element.start:
+            yield Verbatim(self._slice(at, element.content))
+
     def _value_notation(self, start: int) -> Callable[[Iterable[tuple[str, str]]], EntityNotation]:
         """Return a maker of notations for an attribute's value that begins at `start`, behind its quote."""
         place = Place(xml=True, quote=self._slice(start - 1, start))
@@ -395,7 +406,8 @@ class _Reader:
             yield from self._items(element, place, depth, pairs + 1)
             return
         name = _RUBY.get(element.name, f"{element.name} {look}")
-        yield InlineItem("open", self._slice(element.start, element.content), name=name)
+        source, tag = self._slice(element.start, element.content), tuple(self._tag_pieces(element))
+        yield InlineItem("open", source, name=name, pieces=tag)
         yield from self._items(element, place, depth, pairs + 1)
         yield InlineItem("close", self._slice(element.close, element.end), name=name)
 
@@ -437,7 +449,7 @@ def _built(items: list[InlineItem]) -> list[Piece]:
     """Build the blocks of a paragraph. A tab ends one, since it stands between columns, unless it is within a span."""
     items = _with_base(items)
     start = _around(items)
-    pieces: list[Piece] = [Verbatim(item.source) for item in items[:start]]
+    pieces: list[Piece] = [piece for item in items[:start] for piece in item.pieces or (Verbatim(item.source),)]
     stop = len(items) - start
     group: list[InlineItem] = []
     depth = characters = 0

@@ -99,10 +99,14 @@ _ENDS_PARAGRAPH = _BLOCKS - {"br", "option", "optgroup", "textarea", "title", "l
 _PARAGRAPH = frozenset({"p"})
 """Elements that a start tag closes when they are the innermost open ones."""
 
-_TRANSLATED_ATTRIBUTES = frozenset({"alt", "title", "placeholder", "aria-label"})
+_TRANSLATED_ATTRIBUTES = _names(
+    "alt title placeholder aria-label aria-description aria-placeholder aria-roledescription aria-valuetext"
+)
+_ATTRIBUTES_OF = {**dict.fromkeys(("optgroup", "option", "track", "menu", "menuitem"), "label"), "th": "abbr"}
+"""Attributes that people read, of all elements and of some (https://html.spec.whatwg.org/#the-translate-attribute)."""
 _BUTTONS = frozenset({"submit", "button", "reset"})
 _DESCRIPTIONS = frozenset({"description", "og:title", "og:description", "twitter:title", "twitter:description"})
-_MAY_TRANSLATE = re.compile("alt|title|placeholder|aria-label|value|content", re.IGNORECASE)
+_MAY_TRANSLATE = re.compile("alt|title|placeholder|aria-|label|abbr|value|content", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +330,7 @@ class _Parser:
         if self._xml or found[0][-1] != ">" or not _MAY_TRANSLATE.search(found["attributes"]):
             return []
         attributes = self._attributes(found)
-        names = set(_TRANSLATED_ATTRIBUTES & attributes.keys())
+        names = (_TRANSLATED_ATTRIBUTES | {_ATTRIBUTES_OF.get(name, "alt")}) & attributes.keys()
         if name == "input" and "type" in attributes and _value(attributes["type"]).lower() in _BUTTONS:
             names |= {"value"} & attributes.keys()
         described = attributes.get("name") or attributes.get("property")
