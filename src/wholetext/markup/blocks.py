@@ -269,8 +269,8 @@ def _written_texts(texts: Iterable[_Node | str]) -> Iterator[tuple[str, str]]:
             yield "".join(item.shown for item in nodes), "".join(item.source for item in nodes)
 
 
-_TAG = re.compile(r"<(?P<slash>/?)(?P<name>\w[\w.:-]*)(?:\s[^<>]*)?(?<!/)>")
-"""A tag in a text that may be one of a pair."""
+_TAG = re.compile(r"(?P<bracket>[<\[{])(?P<slash>/?)(?P<name>\w[\w.:-]*)(?:[\s=][^<>]*)?(?<!/)[>\]}]")
+"""A tag in a text that may be one of a pair, in the brackets of XML, of BBCode or of Ren'Py."""
 
 
 def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[InlineItem]:
@@ -287,7 +287,7 @@ def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[Inli
             word = any(map(str.isalnum, kept.shown)) or kept.shown[0] in "{%<[$#"
             tag = _TAG.fullmatch(kept.shown)
             kind = "single" if tag is None else "close" if tag["slash"] else "open"
-            yield replace(kept, kind=kind, word=word, name=f"<{tag['name']}" if tag else "")
+            yield replace(kept, kind=kind, word=word, name=f"{tag['bracket']}{tag['name']}" if tag else "")
             at = stop
         if at < len(item.shown):
             yield item.part(at, len(item.shown)) if at else item
