@@ -49,6 +49,8 @@ _RUN_LAYER = frozenset(
             "smartTagPr",
             "soft-page-break",
             "softHyphen",
+            "normAutofit",
+            "noAutofit",
             "dataBinding",
         ),
     }

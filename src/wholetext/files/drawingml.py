@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from wholetext.files.boxes import Boxes
 from wholetext.files.content import Compose, Content, Part, Region
 from wholetext.files.opc import Package, insert_attribute, office_tag, replace_attribute
 from wholetext.files.runs import Blocks, Leaf, Paragraph, RunRules, xml_notation
@@ -26,6 +27,8 @@ _LEVELS = ("a:defPPr", *(f"a:lvl{level}pPr" for level in range(1, 10)))
 _DIRECTED = frozenset({"a:tblPr", *_LEVELS})
 _MIRRORED = {"l": "r", "r": "l"}
 _ON = frozenset({"1", "true"})
+_SHAPES = ("p:sp", "xdr:sp")
+_ALTERNATIVES = "mc:AlternateContent"
 LINKS = frozenset({"a:hlinkClick", "a:hlinkHover", "a:hlinkMouseOver"})
 _FILE_NAME = re.compile(r"\S+\.\w{2,4}|\w+://\S+|[A-Z]:\\.+")
 
@@ -194,33 +197,63 @@ def cut_to(most: int, place: str) -> Compose:
 
 
 def read_shapes(
-    reader: PartReader, place: str, copies: dict[str, int] | None = None, *, is_master: bool = False
+    reader: PartReader,
+    place: str,
+    copies: dict[str, int] | None = None,
+    *,
+    boxes: Boxes | None = None,
+    is_master: bool = False,
 ) -> None:
     """Read a part with paragraphs of DrawingML: a slide, notes, a chart, SmartArt, the drawing of a sheet.
 
-    `is_master`: what its placeholders say is left, and so are its directions, which `set_directions` sets.
+    `boxes`: those of fixed size are looked after. `is_master`: what its placeholders say is left, and so are its directions,
+    which `set_directions` sets.
     """
-    names = ("a:p", *_DIRECTED, "p:cNvPr", "xdr:cNvPr", "dsp:cNvPr", "mc:AlternateContent", "c:strCache")
-    for element in reader.package.elements(reader.name, *names, *(("p:sp",) if is_master else ())):
-        if element.name == "p:sp":
-            _read_master_shape(reader, element, place)
-        elif element.name == "mc:AlternateContent":
-            alternatives = {} if copies is None else copies
-            for one in element.walk("a:p"):
-                _read_shape(reader, one, place, alternatives)
+    names = ("a:p", *_DIRECTED, *_SHAPES, "p:cNvPr", "xdr:cNvPr", "dsp:cNvPr", _ALTERNATIVES, "c:strCache")
+    for element in reader.package.elements(reader.name, *names):
+        if element.name in _SHAPES:
+            _read_box(reader, element, place, copies, boxes, is_master=is_master)
+        elif element.name == _ALTERNATIVES:
+            _read_alternatives(reader, element, place, {} if copies is None else copies, boxes)
         elif not (is_master and element.name in _DIRECTED):
             _read_shape(reader, element, place, copies)
 
 
-def _read_master_shape(reader: PartReader, shape: Element, place: str) -> None:
-    """Read a shape of a master: a text box, or a placeholder, which shows nothing of its own on slides."""
-    below = list(shape.walk("a:p"))
-    is_placeholder = any(one.name == "p:ph" for one in below)
+def _read_alternatives(
+    reader: PartReader, element: Element, place: str, copies: dict[str, int], boxes: Boxes | None
+) -> None:
+    """Read an element that is there once for newer programs and once for older ones."""
+    for one in element.walk("a:p", *_SHAPES):
+        if one.name in _SHAPES:
+            _read_box(reader, one, place, copies, boxes, is_master=False)
+        else:
+            _read_shape(reader, one, place, copies)
+
+
+def _read_box(
+    reader: PartReader,
+    shape: Element,
+    place: str,
+    copies: dict[str, int] | None,
+    boxes: Boxes | None,
+    *,
+    is_master: bool,
+) -> None:
+    """Read a shape. That of a master is a text box, or a placeholder, which shows nothing of its own on slides."""
+    below = list(shape.walk("a:p", _ALTERNATIVES))
+    is_placeholder = is_master and any(one.name == "p:ph" for one in below)
     for one in below:
         if is_placeholder and one.name == "a:p" and any(map(str.isalpha, one.text)):
             reader.content.leave(place, "placeholder", one.text)
-        elif not is_placeholder and one.name in ("a:p", "p:cNvPr"):
-            _read_shape(reader, one, place, None)
+        elif is_placeholder or (is_master and one.name in _DIRECTED):
+            continue
+        elif one.name == _ALTERNATIVES:
+            _read_alternatives(reader, one, place, {} if copies is None else copies, None)
+        else:
+            _read_shape(reader, one, place, copies)
+    region = boxes.fitting(reader.part.data, shape, place) if boxes and not is_placeholder else None
+    if region is not None:
+        reader.part.regions.append(region)
 
 
 def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[str, int] | None) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from html import unescape
 from typing import TypeAlias
 
+from wholetext.files.boxes import Boxes
 from wholetext.files.content import Content, ReadOptions, Region
 from wholetext.files.drawingml import ESCAPES, PartReader, cut_to, read_drawings, read_properties, read_shapes
 from wholetext.files.opc import Package, insert_attribute, replace_attribute
@@ -309,7 +310,8 @@ def _read_around(package: Package, content: Content, options: ReadOptions, sheet
             for chart in package.relationships(one.target) if one.type == "drawing" else ():
                 places.setdefault(chart.target, f"{sheet}, chart")
     for name in package.typed(".drawing+xml"):
-        read_shapes(PartReader(package, name, content, options.target), f"{places.get(name, 'sheet')}, shape")
+        reader = PartReader(package, name, content, options.target)
+        read_shapes(reader, f"{places.get(name, 'sheet')}, shape", boxes=Boxes(size=11.0))
     read_drawings(package, content, options.target, places)
     for name in (*package.typed(".comments+xml"), *package.typed(".threadedcomments+xml")):
         reader = PartReader(package, name, content, options.target, RULES)
