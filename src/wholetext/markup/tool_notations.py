@@ -136,8 +136,8 @@ NOTATIONS: tuple[ToolNotation, ...] = (
     ),
     ToolNotation(
         "commands", "options",
-        r"(?<![\w/.-])--[a-z][\w-]{1,40}(?<![-_])(?![\w-])|(?<![\w/.'’-])-[A-Za-z](?![\w'’-])|\[-{1,2}[A-Za-z][\w-]{0,40}\]",
-        ("--verbose", "-v", "[-v]", "[--dry-run]"), "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
+        r"(?<![\w/.-])--[a-z][\w-]{1,40}(?<![-_])(?![\w-])|(?<![\w/.'’-])-[A-Za-z](?=,? --[a-z])|\[-{1,2}[A-Za-z][\w-]{0,40}\]",
+        ("--verbose", "-v, --verbose", "[-v]", "[--dry-run]"), "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
     ),
 )  # fmt: skip
 
