@@ -135,8 +135,8 @@ _CONDITIONS = (
     r"|(?<=\d)(?=[A-Z])|(?<=[A-Z]\d)|(?<=\d)(?=\s?[<>+*=!&|])"
 )
 _SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[_0-9|](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
-_ALWAYS = rf"{{<%@#$&`~\xa3\xa7\\\u27e6\u20e3\u203c\u2049\u2139{_SYMBOLS}{_PICTURE}"
-_ALWAYS += "\U0001f1e6-\U0001f1ff\u2194-\u21aa\u24c2\u3297\u3299"
+_PICTURES = rf"{_SYMBOLS}{_PICTURE}\U0001f1e6-\U0001f1ff\u2194-\u21aa\u24c2\u3297\u3299"
+_ALWAYS = rf"{{<%@#$&`~\xa3\xa7\\\u27e6\u20e3\u203c\u2049\u2139{_PICTURES}"
 _SIGN = re.compile(rf"[{_ALWAYS}:/.\-(\[_0-9|](?:(?<=[{_ALWAYS}])|{_CONDITIONS})", re.ASCII)
 """Every span has a match of this pattern. Most texts have none, and need no scan for spans."""
 
