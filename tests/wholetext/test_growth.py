@@ -10,6 +10,7 @@ import pytest
 from pptx.enum.text import MSO_AUTO_SIZE, MSO_VERTICAL_ANCHOR
 from pptx.util import Inches, Pt
 
+from tests.wholetext.office import docx, run
 from tests.wholetext.test_xlsx import workbook
 from wholetext.files import formats
 from wholetext.files.archive import Archive
@@ -109,6 +110,22 @@ def test_the_text_of_a_shape_on_a_sheet_is_reported_and_not_shrunk() -> None:
     result, warnings = formats.write(data, ReadOptions("xlsx", "de"), [WORDS])
     assert [one.startswith(f"{TEXT_GREW}Data, shape: ") for one in warnings] == [True]
     assert b"<a:bodyPr/>" in Archive(result).read("xl/drawing.xml")
+
+
+@pytest.mark.parametrize("autofit, is_reported", [("", True), ("<a:noAutofit/>", True), ("<a:spAutoFit/>", False)])
+def test_the_text_of_a_box_of_word_is_reported(autofit: str, is_reported: bool) -> None:
+    box = (
+        '<w:r><mc:AlternateContent><mc:Choice Requires="wps"><w:drawing><wps:wsp xmlns:wps='
+        '"http://schemas.microsoft.com/office/word/2010/wordprocessingShape"><wps:spPr><a:xfrm><a:ext cx="914400" cy="457200"/>'
+        f"</a:xfrm></wps:spPr><wps:txbx><w:txbxContent><w:p>{run(WORDS[:20])}</w:p></w:txbxContent></wps:txbx>"
+        f"<wps:bodyPr>{autofit}</wps:bodyPr></wps:wsp></w:drawing></mc:Choice></mc:AlternateContent></w:r>"
+    )
+    data = docx(f"<w:p>{run('Words ')}{box}</w:p>")
+    for times, is_too_long in ((1, False), (3, is_reported)):
+        texts = [" ".join([unit.block.text] * times) for unit in formats.read(data, ReadOptions("docx", "de")).units]
+        result, warnings = formats.write(data, ReadOptions("docx", "de"), texts)
+        assert [one.startswith(f"{TEXT_GREW}paragraph 1: ") for one in warnings] == [True] * is_too_long
+        assert f"<wps:bodyPr>{autofit}</wps:bodyPr>".encode() in Archive(result).read("odd/name.xml")
 
 
 @pytest.mark.parametrize("kind", ["upright", "columns", "no width", "nonsense"])

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from wholetext.files.content import Region
-from wholetext.files.growth import POINT, Fitting, Room
+from wholetext.files.growth import POINT, Fitting, Room, drawing_portions, word_portions
 from wholetext.files.opc import Package
 from wholetext.files.xmlpart import Element
 
@@ -96,9 +97,8 @@ class Boxes:
         def size(level: int) -> float:
             return next((one[level] for one in sizes if level in one), self.size)
 
-        fitting = Fitting(
-            data, properties, (paragraphs[0].start, paragraphs[-1].end), room, size, self.font, place, self.shrinks
-        )
+        span, portions = (paragraphs[0].start, paragraphs[-1].end), partial(drawing_portions, sizes=size)
+        fitting = Fitting(data, properties, span, room, portions, self.font, place, self.shrinks)
         return Region(properties.start, properties.end, (), fitting)
 
     def _inherited(self, shape: Element, own: _Placeholder) -> Iterator[_Placeholder]:
@@ -140,6 +140,20 @@ def _room(chain: list[_Placeholder]) -> Room | None:
         return None
     scale = _number(autofit.get("fontScale").rstrip("%")) / 1000 if autofit and autofit.get("fontScale") else 100.0
     return Room(width / columns / POINT, height * columns / POINT, scale if 1 <= scale <= 100 else 100.0)
+
+
+def word_fitting(data: bytes, shape: Element, place: str) -> Region | None:
+    """Return the region that measures the text in a shape of Word; None if the shape has no fixed size, or no text."""
+    properties, text = _below(shape, "bodyPr"), _below(shape, "txbx", "txbxContent")
+    if properties is None or text is None or not any(map(str.isalpha, text.text)):
+        return None
+    extent = _below(shape, "spPr", "a:xfrm", "a:ext")
+    room = _room([_Placeholder("", "", extent, properties, {})])
+    if room is None:
+        return None
+    span = (text.content, text.close)
+    fitting = Fitting(data, properties, span, room, word_portions, _DEFAULT_FONT, place, shrinks=False)
+    return Region(properties.start, properties.end, (), fitting)
 
 
 class SlideBoxes:

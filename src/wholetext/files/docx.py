@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wholetext.files.boxes import word_fitting
 from wholetext.files.content import Content, Part, ReadOptions, Region, keep_nothing
 from wholetext.files.drawingml import (
     LINKS,
@@ -254,6 +255,8 @@ class _Story:
                 paragraphs.append(one)
             elif one.name == "w:sdtPr":
                 self._control(one, place, unbound=True)
+            elif one.name == "wps:wsp" and (region := word_fitting(self._reader.part.data, one, place)) is not None:
+                self._reader.part.regions.append(region)
             elif one.name in LINKS:
                 self._reader.add_attribute(one, "tooltip", f"{place}, tip of a link", copies)
             elif one.name == "wp:docPr" or one.name.endswith(":cNvPr"):

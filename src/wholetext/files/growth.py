@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html import unescape
@@ -150,13 +150,13 @@ def _lines(paragraph: Sequence[Portion], width: float, widths: Widths, factor: f
     return lines
 
 
-# ---- DrawingML
+# ---- DrawingML, and text boxes of Word
 
 _TOKEN = re.compile(r"<(?:\w+:)?(p|pPr|r|fld|br|rPr|endParaRPr|t)(?=[\s/>])([^<>]*)>([^<]*)")
 _SIZE, _IS_BOLD, _LEVEL = re.compile(r'\ssz="(\d{3,6})"'), re.compile(r'\sb="(?:1|true)"'), re.compile(r'\slvl="(\d)"')
 
 
-def _portions(xml: str, sizes: Callable[[int], float]) -> Iterator[list[Portion]]:
+def drawing_portions(xml: str, sizes: Callable[[int], float]) -> Iterator[list[Portion]]:
     """Yield the paragraphs of a text body. `sizes` returns the size of a level whose runs have none of their own."""
     paragraph: list[Portion] | None = None
     level, size, bold = 0, 0.0, False
@@ -179,6 +179,33 @@ def _portions(xml: str, sizes: Callable[[int], float]) -> Iterator[list[Portion]
         yield paragraph
 
 
+_WORD_TOKEN = re.compile(r"<w:(p|r|br|sz|b|t)(?=[\s/>])([^<>]*)>([^<]*)")
+_WORD_VALUE = re.compile(r'\sw:val="(\w{1,6})"')
+_WORD_SIZE = 11.0
+
+
+def word_portions(xml: str) -> Iterator[list[Portion]]:
+    """Yield the paragraphs of a text box of Word; the size of a run that has none is 11 points."""
+    paragraph: list[Portion] | None = None
+    size, bold = _WORD_SIZE, False
+    for name, attributes, text in _WORD_TOKEN.findall(xml):
+        value = _WORD_VALUE.search(attributes)
+        if name == "p":
+            if paragraph is not None:
+                yield paragraph
+            paragraph = []
+        elif name == "r":
+            size, bold = _WORD_SIZE, False
+        elif name == "sz" and value and value[1].isdecimal():
+            size = int(value[1]) / 2
+        elif name == "b":
+            bold = value is None or value[1] not in ("0", "false", "off")
+        elif paragraph is not None and name in ("t", "br"):
+            paragraph.append(Portion(unescape(text) if name == "t" else "", size, bold, name == "br"))
+    if paragraph is not None:
+        yield paragraph
+
+
 @dataclass(frozen=True, slots=True)
 class Fitting:
     """Writes the properties of a text body (`a:bodyPr`): if its translated paragraphs need more than the room, a warning says
@@ -188,7 +215,7 @@ class Fitting:
     properties: Element
     paragraphs: tuple[int, int]
     room: Room
-    sizes: Callable[[int], float]
+    portions: Callable[[str], Iterable[list[Portion]]]
     font: str
     place: str
     shrinks: bool
@@ -200,7 +227,7 @@ class Fitting:
         if before == after:
             return own
         widths = widths_of(self.font)
-        earlier, later = (list(_portions(xml, self.sizes)) for xml in (before, after))
+        earlier, later = (list(self.portions(xml)) for xml in (before, after))
         has_room = max(self.room.height, needed_height(earlier, self.room, widths, self.room.scale)) * _TOLERANCE
         needed = needed_height(later, self.room, widths, self.room.scale)
         if needed <= has_room:

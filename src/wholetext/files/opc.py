@@ -45,6 +45,7 @@ NAMESPACES: Mapping[str, str] = {
     f"{_STRICT}drawingml/spreadsheetDrawing": "xdr",
     f"{_MICROSOFT}drawing/2008/diagram": "dsp",
     f"{_MICROSOFT}word/2012/wordml": "w15",
+    f"{_MICROSOFT}word/2010/wordprocessingShape": "wps",
     f"{_MICROSOFT}spreadsheetml/2018/threadedcomments": "tc",
     f"{_MICROSOFT}spreadsheetml/2009/9/main": "x14",
     f"{_MICROSOFT}excel/2006/main": "xm",
