@@ -176,6 +176,7 @@ def test_of_a_sheet_only_texts_that_no_formula_compares_are_translated() -> None
         ("Rome", "Data 1!A5", "City"),
     ]
     left = [(one.place, one.reason, one.text) for one in found.left]
+    assert left.pop(0) == ("workbook", "sheet_name", "Data 1")
     assert left == [("Data 1!A6", "compared", "Yes"), ("Data 1!B6", "code", "A-17"), ("Data 1!C6", "formula", "done")]
     assert translated(found, data, str).data == data
     xml = translated(found, data, lambda text: text + ' "&').read("content.xml").decode()

@@ -235,16 +235,19 @@ def test_results_of_formulas_are_computed_anew(names: str, settings: str) -> Non
         '<c r="C1"><f>LEN(A1)</f><v>11</v></c>'
         '<c r="D1" t="str"><f t="array" ref="D1:D2">A1:A2</f><v>Hello there</v></c>'
         '<c r="E1" t="str"><f t="shared" ref="E1:E2" si="0">[1]Other!A1</f><v>From outside</v></c></row>'
-        '<row><c r="D2" t="str"><v>Hello again</v></c><c r="E2" t="str"><f t="shared" si="0"/><v>Also outside</v></c></row>'
+        '<row><c r="D2" t="str"><v>Hello again</v></c><c r="E2" t="str"><f t="shared" si="0"/><v>Also outside</v></c>'
+        '<c r="F2" t="str"><f>_xlfn.TEXTJOIN(" ",1,A1)</f><v>Of a newer function</v></c></row>'
     )
     content = read(data := workbook(rows, strings("Hello there"), names=names), "xlsx")
     assert texts(content) == ["Hello there"]
     assert [(one.place, one.reason, one.text) for one in content.left if one.reason != "sheet_name"] == [
         ("Data!E1", "formula", "From outside"),
         ("Data!E2", "formula", "Also outside"),
+        ("Data!F2", "formula", "Of a newer function"),
     ]
     result = translated(data, content)
-    assert re.findall("<v>(.*?)</v>", result.read("xl/one.xml").decode()) == ["0", "11", "From outside", "Also outside"]
+    values = re.findall("<v>(.*?)</v>", result.read("xl/one.xml").decode())
+    assert values == ["0", "11", "From outside", "Also outside", "Of a newer function"]
     assert settings in result.read("xl/workbook.xml").decode()
 
 

@@ -172,7 +172,7 @@ class _Reader:
                 case "office:spreadsheet":
                     in_sheet = True
                 case "table:table":
-                    self._sheet = _Sheet(element.get("table:name"))
+                    self._begin_sheet(element.get("table:name"), is_own=folder == "" and in_sheet)
                 case "style:style" | "style:default-style" | "style:page-layout":
                     self._learn(element)
                     self._put_language(element)
@@ -247,6 +247,12 @@ class _Reader:
     def _slide(self, page: Element, place: str) -> None:
         for child in page.elements:
             self._walk(child, f"{place}, notes" if child.name == "presentation:notes" else place, is_slide=True)
+
+    def _begin_sheet(self, name: str, *, is_own: bool) -> None:
+        """Begin a sheet. The names of a workbook's own are left: formulas use them."""
+        self._sheet = _Sheet(name)
+        if is_own and has_letters(name):
+            self._content.leave("workbook", "sheet_name", name)
 
     def _row(self, row: Element) -> None:
         sheet = self._sheet

@@ -46,8 +46,9 @@ _VALIDATIONS = ("x:dataValidation", "x14:dataValidation")
 _IN_SHEET = ("x:c", *_VALIDATIONS, "x:cfRule", "x:autoFilter", "x:headerFooter", "x:hyperlink", "xm:f")
 _BEFORE_CALCULATION = ("x:sheets", "x:functionGroups", "x:externalReferences", "x:definedNames")
 """What comes before the settings of calculation in a workbook, as the schema has it."""
-_OUTSIDE = re.compile(r"\[\d+\]|\b(?:CUBE\w+|RTD|WEBSERVICE)\(", re.IGNORECASE)
-"""A formula whose result comes from outside of the workbook, where it may not be found again."""
+_OUTSIDE = re.compile(r"\[\d+\]|\b(?:CUBE\w+|RTD|WEBSERVICE)\(|_xl[a-z]{1,4}\.", re.IGNORECASE)
+"""A formula whose result comes from outside of the workbook, where it may not be found again, or has a function of newer
+versions or of an add-in, which other programs do not have."""
 
 
 @dataclass(slots=True)
@@ -196,8 +197,8 @@ class _Cells:
         return "array" if formula is None or formula.get("t") == "array" else formula.get("si")
 
     def _drop_result(self, value: Element, formula: Element | None, place: str) -> None:
-        """Drop a text that a formula results in: the program computes it anew where it is missing. What comes from outside
-        of the workbook, where it may not be found again, is left."""
+        """Drop a text that a formula results in: the program computes it anew where it is missing. What a program may not be
+        able to compute is left; Excel computes it, too."""
         is_from_outside = self._shared(formula) in self.from_outside
         if not (is_from_outside or (formula is not None and _OUTSIDE.search(formula.text))):
             self.reader.part.regions.append(Region(value.start, value.end, ()))
