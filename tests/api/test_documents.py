@@ -18,6 +18,7 @@ from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Ser
 from dragoman.types import Account
 from tests.serving import keyed_service, served
 from tests.waiting import HANG_S, until
+from tests.wholetext.test_pptx import deck, slide
 
 MAX_BYTES = 200_000
 MAX_BODY_BYTES = 20_000
@@ -309,6 +310,15 @@ async def test_a_file_that_is_not_what_it_says_is_an_error_of_its_document(
     answer = await client.call("GET", f"/{document['id']}/result")
     assert answer.status_code == 400
     assert document["error"]["message"] in answer.json()["error"]["message"]
+
+
+async def test_a_text_that_grew_out_of_its_box_is_reported_with_its_place(client: Client) -> None:
+    box = '<p:spPr><a:xfrm><a:ext cx="685800" cy="400000"/></a:xfrm></p:spPr><p:txBody><a:bodyPr/>'
+    words = "<a:p><a:r><a:t>m m</a:t></a:r></a:p>"  # one line, but not with the sign that the model adds
+    data = deck(slide(f"<p:sp>{box}{words}</p:txBody></p:sp>"))
+    [warning] = (await client.done(await client.upload(data, "a.pptx", source="en")))["warnings"]
+    assert (warning["code"], warning["place"]) == ("text_grew", "slide 1")
+    assert warning["message"].startswith("slide 1: the text needs ")
 
 
 async def test_segments_are_edited_with_their_marks(client: Client) -> None:

@@ -58,7 +58,13 @@ def office(
 
 def docx(body: str, **others: str) -> bytes:
     """A docx whose main part has an unusual name. `others` are parts by their kind (`header`, `styles`), as content."""
-    known = {"styles": "w:styles", "header": "w:hdr", "footnotes": "w:footnotes", "comments": "w:comments"}
+    known = {
+        "styles": "w:styles",
+        "header": "w:hdr",
+        "footnotes": "w:footnotes",
+        "comments": "w:comments",
+        "numbering": "w:numbering",
+    }
     parts = {
         "odd/name.xml": (_WORD + "document.main", f"<w:document {W} {A} {_MORE}><w:body>{body}</w:body></w:document>")
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import zipfile
 
 import docx as python_docx
 import pytest
@@ -334,3 +335,89 @@ def test_a_space_of_another_look_is_a_run_of_the_sources_own_text_alone() -> Non
     assert texts(content) == ["one two <g1>three</g1>"]
     assert translated(data, content, str).data == data
     assert "w:b/" not in body(data)
+
+
+LIST = (
+    '<w:sdt><w:sdtPr><w:alias w:val="Name of it"/><w:dropDownList><w:listItem w:displayText="Choose one" w:value="0"/>'
+    '<w:listItem w:displayText="First choice" w:value="first"/><w:listItem w:value="Bare"/></w:dropDownList></w:sdtPr>'
+    "<w:sdtContent>{}</w:sdtContent></w:sdt>"
+)
+FIELD = (
+    '<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:name w:val="Field1"/><w:helpText w:type="text" w:val="Help words"/>'
+    '<w:statusText w:type="text" w:val="Status words"/><w:ddList><w:default w:val="1"/><w:listEntry w:val="Yes indeed"/>'
+    '<w:listEntry w:val="No way"/></w:ddList></w:ffData></w:fldChar></w:r>'
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [paragraph(run("Take "), LIST.format(run("First choice"))), LIST.format(paragraph(run("First choice")))],
+    ids=["in a paragraph", "around one"],
+)
+def test_choices_of_a_list_are_text_and_what_they_stand_for_is_not(content: str) -> None:
+    found = read(docx(content), "docx")
+    assert {unit.block.text for unit in found.units} >= {"Choose one", "First choice"}
+    assert ("value", "Bare") in [(left.reason, left.text) for left in found.left]
+    result = body(docx(content))
+    assert "Choose one" not in result and "First choice" not in result
+    for kept in ('w:value="first"', 'w:value="Bare"', 'w:val="Name of it"'):
+        assert kept in result
+    assert result.count("λλλλλ λλλλλλ") == 2  # the list's and the one that is chosen
+
+
+def test_what_form_fields_show_is_text() -> None:
+    content = paragraph(run("Answer: "), FIELD, run("FORMDROPDOWN").replace("w:t", "w:instrText"), SEPARATE, END)
+    found = texts(read(docx(content), "docx"))
+    assert found == ["Answer:", "Help words", "Status words", "Yes indeed", "No way"]
+    result = body(docx(content))
+    assert not any(word in result for word in found) and 'w:name w:val="Field1"' in result
+    long = body(docx(content), lambda text: "ä" * 300)
+    assert sorted(map(len, re.findall("ä+", long))) == [50, 50, 138, 255, 300]
+
+
+def test_the_text_of_a_numbering_is_text_with_its_numbers() -> None:
+    def level(kind: str, text: str) -> str:
+        return f'<w:lvl><w:numFmt w:val="{kind}"/><w:lvlText w:val="{text}"/></w:lvl>'
+
+    levels = (
+        level("decimal", "Chapter %1:") + level("bullet", "on") + level("decimal", "%1.%2.") + level("bullet", "\uf0b7")
+    )
+    data = docx(paragraph(run("Words")), numbering=f"<w:abstractNum>{levels}</w:abstractNum>")
+    content = read(data, "docx")
+    assert texts(content) == ["Words", "Chapter <x1/>:"]
+    result = translated(data, content).read("odd/numbering.xml").decode()
+    assert '"λλλλλλλ %1:"' in result and '"%1.%2."' in result and '"on"' in result
+
+
+def test_tips_of_pictures_and_text_in_too_many_insertions_are_not_lost() -> None:
+    picture = '<w:r><w:drawing><wp:docPr id="1"><a:hlinkClick tooltip="A tip here"/></wp:docPr></w:drawing></w:r>'
+    assert texts(read(docx(paragraph(run("Words"), picture)), "docx")) == ["Words", "A tip here"]
+    nested = run("deep words")
+    for number in range(40):
+        nested = f'<w:ins w:id="{number}">{nested}</w:ins>'
+    content = read(docx(paragraph(run("Words "), nested)), "docx")
+    assert [(left.reason, left.text) for left in content.left] == [("nested", "deep words")]
+
+
+def test_the_looks_of_runs_in_many_insertions_are_those_of_the_source() -> None:
+    runs = "".join(
+        run(f"plain{n} ") + f'<w:ins w:id="{n}">{run(f"bold{n} ", BOLD)}{run("x")}</w:ins>' for n in range(80)
+    )
+    result = body(docx(paragraph(runs)))
+    assert len(re.findall(f'<w:rPr>{BOLD}</w:rPr><w:t xml:space="preserve">λλλλ\\d+ </w:t>', result)) == 80
+    assert result.count("<w:ins ") == result.count("</w:ins>") == 80
+
+
+@pytest.mark.parametrize("name", ["word/media/a.png", "odd/name.xml"])
+def test_a_package_with_a_damaged_entry_is_refused(name: str) -> None:
+    data = docx(paragraph(run("Words")))
+    buffer = io.BytesIO(data)
+    with zipfile.ZipFile(buffer, "a") as package:
+        package.writestr("word/media/a.png", b"picture of words")
+    data = bytearray(buffer.getvalue())
+    with zipfile.ZipFile(io.BytesIO(bytes(data))) as package:
+        entry = package.getinfo(name)
+    at = entry.header_offset + 30 + len(entry.filename) + entry.compress_size // 2
+    data[at] ^= 0x55
+    with pytest.raises(InvalidFile):
+        read(bytes(data), "docx")

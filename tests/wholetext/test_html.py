@@ -51,6 +51,13 @@ def translated(text: str, changes: dict[str, str], *, xml: bool = False) -> str:
         ("<p>One</p><p><img alt='A bird'> 5</p>", ["One", "A bird"]),
         ("<meta name=description content='All of it'><meta name=viewport content='width one'>", ["All of it"]),
         ("<div title='A tip' aria-label='A label' data-title='x'>One</div>", ["A tip", "A label", "One"]),
+        (
+            "<select label=x><optgroup label='A group'><option label='An option' value=b></optgroup></select>",
+            ["A group", "An option"],
+        ),
+        ("<video><track kind=captions label='In English' src=x></video>", ["In English"]),
+        ("<table><tr><th abbr='Amount'>Amount in words<td abbr=x label=y>3</table>", ["Amount", "Amount in words"]),
+        ("<p aria-valuetext='Half of it' aria-controls='an-id'>One</p>", ["Half of it", "One"]),
         ("<img translate=no alt='A dog'>", []),
         ("<img alt='One' alt='Two'>", ["One"]),
         # one text in two notations

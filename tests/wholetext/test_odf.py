@@ -176,6 +176,7 @@ def test_of_a_sheet_only_texts_that_no_formula_compares_are_translated() -> None
         ("Rome", "Data 1!A5", "City"),
     ]
     left = [(one.place, one.reason, one.text) for one in found.left]
+    assert left.pop(0) == ("workbook", "sheet_name", "Data 1")
     assert left == [("Data 1!A6", "compared", "Yes"), ("Data 1!B6", "code", "A-17"), ("Data 1!C6", "formula", "done")]
     assert translated(found, data, str).data == data
     xml = translated(found, data, lambda text: text + ' "&').read("content.xml").decode()
@@ -293,3 +294,26 @@ def test_what_is_nested_too_deeply_stays(content: str) -> None:
     found = read(data, "odt")
     assert [one.reason for one in found.left] == ["nested"]
     assert translated(found, data, str).data == data
+
+
+def test_names_of_series_and_categories_of_charts_and_tips_of_links_are_text() -> None:
+    def cell(text: str) -> str:
+        return f'<table:table-cell office:value-type="string">{p(text)}</table:table-cell>'
+
+    value = '<table:table-cell office:value-type="float" office:value="9.1"><text:p>9.1</text:p></table:table-cell>'
+    table = (
+        '<table:table table:name="local-table"><table:table-header-rows><table:table-row><table:table-cell/>'
+        f"{cell('Sales of apples')}</table:table-row></table:table-header-rows><table:table-rows><table:table-row>"
+        f"{cell('First quarter')}{value}</table:table-row></table:table-rows></table:table>"
+    )
+    chart = content_xml(f"<chart:chart>{table}</chart:chart>", "chart")
+    link = p('See <text:a office:title="A tip here">our site</text:a> now') + p(
+        '<text:a office:title="Another tip">Link</text:a>'
+    )
+    for kind, extension in (("text", "odt"), ("presentation", "odp")):
+        data = package(
+            link if kind == "text" else f"<draw:page>{link}</draw:page>", kind, **{"Object 1__content": chart}
+        )
+        assert sorted(texts(read(data, extension))) == sorted(
+            ["A tip here", "See <g1>our site</g1> now", "Another tip", "Link", "Sales of apples", "First quarter"]
+        )

@@ -180,3 +180,15 @@ def test_a_part_in_two_places_is_written_once() -> None:
     own = found.read("ppt/_rels/s1.xml.rels").replace(b"</R", notes)
     twice = found.rewrite({"ppt/p.xml": main, "ppt/_rels/s1.xml.rels": own})
     assert translated(twice, read(twice, "pptx")).read("ppt/s1.xml").decode().count("<a:t>λλλλ</a:t>") == 1
+
+
+def test_tips_of_links_are_text() -> None:
+    link = '<a:hlinkClick r:id="rId7" tooltip="A tip here"/>'
+    run = f"<a:p><a:r><a:rPr>{link}</a:rPr><a:t>Link words</a:t></a:r><a:r><a:t> and more of them</a:t></a:r></a:p>"
+    data = deck(
+        slide(shape(run).replace("<p:txBody>", f"<p:nvSpPr><p:cNvPr id='2'>{link}</p:cNvPr></p:nvSpPr><p:txBody>"))
+    )
+    content = read(data, "pptx")
+    assert texts(content) == ["A dog", "A tip here", "<g1>Link words</g1> and more of them", "A tip here"]
+    result = translated(data, content).read("ppt/s1.xml").decode()
+    assert result.count('r:id="rId7" tooltip="λ λλλ λλλλ"') == 2

@@ -322,6 +322,19 @@ def test_cues_are_found_whatever_ends_the_lines(extension: str, end: str) -> Non
     assert rewritten(data, extension, changed).count(end.encode()) == source.count("\n")
 
 
+@pytest.mark.parametrize("blank", [" ", "\t", "  \t", "\N{NO-BREAK SPACE}"])
+@pytest.mark.parametrize("cue", ["{}\nwords here", "words\n{}\nhere", "words here\n{}", "{}\n{}\nwords here\n{}\n{}"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_only_an_empty_line_ends_a_cue(blank: str, cue: str, end: str) -> None:
+    lines = f"WEBVTT\n\n00:01.000 --> 00:02.000\n{cue.format(*[blank] * 4)}\n\nNOTE no cue\n\n00:02.000 --> 00:03.000\nmore\n"
+    data = lines.replace("\n", end).encode()
+    assert texts(read(data, "vtt")) == ["words here", "more"]
+    assert rewritten(data, "vtt") == data
+    result = rewritten(data, "vtt", changed).decode()
+    assert "words" not in result and "here" not in result and "NOTE no cue" in result
+    assert result.count(f"{end}{end}") == lines.count("\n\n")
+
+
 @pytest.mark.parametrize("extension", ["srt", "ass"])
 def test_pysubs2_reads_the_same_events(extension: str) -> None:
     source = SINGLE[extension][0]

@@ -173,7 +173,7 @@ def test_strings_in_cells_print_headers_and_threads() -> None:
     ]
     result = translated(data, content).read("xl/one.xml").decode()
     assert '&amp;L&amp;"Arial,Bold"λλλλ &amp;&amp; λλλ&amp;Cλλλλ &amp;P' in result
-    assert "<v>result</v>" in result
+    assert '<c r="C2" t="str"><f>A1</f></c>' in result
     assert "a &amp;&amp; b" in translated(data, content, lambda _: "a & b").read("xl/one.xml").decode()
 
 
@@ -218,3 +218,63 @@ def test_captions_of_controls_are_reported() -> None:
     assert [(one.place, one.text) for one in content.left if one.reason == "caption"] == [
         ("Data, control", "Send& close")
     ]
+
+
+@pytest.mark.parametrize(
+    "names, settings",
+    [
+        ("", '</sheets><calcPr fullCalcOnLoad="1"/></workbook>'),
+        ("<definedNames/>", '<definedNames/><calcPr fullCalcOnLoad="1"/></workbook>'),
+        ('<calcPr calcId="1"/>', '<calcPr fullCalcOnLoad="1" calcId="1"/>'),
+        ('<calcPr fullCalcOnLoad="0"/>', '<calcPr fullCalcOnLoad="1"/>'),
+    ],
+)
+def test_results_of_formulas_are_computed_anew(names: str, settings: str) -> None:
+    rows = (
+        '<row><c r="A1" t="s"><v>0</v></c><c r="B1" t="str"><f>A1</f><v>Hello there</v></c>'
+        '<c r="C1"><f>LEN(A1)</f><v>11</v></c>'
+        '<c r="D1" t="str"><f t="array" ref="D1:D2">A1:A2</f><v>Hello there</v></c>'
+        '<c r="E1" t="str"><f t="shared" ref="E1:E2" si="0">[1]Other!A1</f><v>From outside</v></c></row>'
+        '<row><c r="D2" t="str"><v>Hello again</v></c><c r="E2" t="str"><f t="shared" si="0"/><v>Also outside</v></c>'
+        '<c r="F2" t="str"><f>_xlfn.TEXTJOIN(" ",1,A1)</f><v>Of a newer function</v></c></row>'
+    )
+    content = read(data := workbook(rows, strings("Hello there"), names=names), "xlsx")
+    assert texts(content) == ["Hello there"]
+    assert [(one.place, one.reason, one.text) for one in content.left if one.reason != "sheet_name"] == [
+        ("Data!E1", "formula", "From outside"),
+        ("Data!E2", "formula", "Also outside"),
+        ("Data!F2", "formula", "Of a newer function"),
+    ]
+    result = translated(data, content)
+    values = re.findall("<v>(.*?)</v>", result.read("xl/one.xml").decode())
+    assert values == ["0", "11", "From outside", "Also outside", "Of a newer function"]
+    assert settings in result.read("xl/workbook.xml").decode()
+
+
+def test_texts_that_are_written_as_results_without_a_formula_are_text() -> None:
+    data = workbook('<row><c r="A1" t="str"><v>Some words</v></c><c r="B1" t="str"><v>7</v></c></row>', "")
+    content = read(data, "xlsx")
+    assert [(unit.place, unit.block.text) for unit in content.units] == [("Data!A1", "Some words")]
+    assert "fullCalcOnLoad" not in translated(data, content).read("xl/workbook.xml").decode()
+
+
+def test_tips_of_links_newer_prompts_and_items_of_controls() -> None:
+    x14 = "http://schemas.microsoft.com/office/spreadsheetml/2009/9/main"
+    sheet = (
+        '<hyperlinks><hyperlink ref="A1" tooltip="A tip here" location="Data!A2"/></hyperlinks>'
+        f'<extLst xmlns:x14="{x14}" xmlns:xm="http://schemas.microsoft.com/office/excel/2006/main">'
+        '<x14:dataValidation prompt="Take one">'
+        "<x14:formula1><xm:f>Data!A1</xm:f></x14:formula1><xm:sqref>B2</xm:sqref></x14:dataValidation></extLst>"
+    )
+    control = (
+        "application/vnd.ms-excel.controlproperties",
+        f'<formControlPr xmlns="{x14}"><itemLst><item val="An item"/></itemLst></formControlPr>',
+    )
+    content = read(data := workbook(cells(0), strings("Words"), sheet=sheet, ctrlProp=control), "xlsx")
+    assert [(unit.place, unit.block.text) for unit in content.units] == [
+        ("Data!A1, tip of a link", "A tip here"),
+        ("Data!B2, prompt", "Take one"),
+        ("Data!A1", "Words"),
+    ]
+    assert ("caption", "An item") in [(one.reason, one.text) for one in content.left]
+    assert 'tooltip="λ λλλ λλλλ" location="Data!A2"' in translated(data, content).read("xl/one.xml").decode()

@@ -47,7 +47,7 @@ from dragoman.telemetry.requests import OK, DocumentRecord
 from dragoman.text import checks
 from dragoman.threads import RUNS
 from dragoman.types import Account, ApiName, Options, TextDone, Translation, TranslationRequest
-from wholetext.files.content import MOST_LEFT, ReadOptions
+from wholetext.files.content import MOST_LEFT, TEXT_GREW, ReadOptions
 from wholetext.files.segmentfile import Result, StoredSegment, Units
 from wholetext.files.worker import SOURCE, Workers, WorkerTask
 from wholetext.markup import marks
@@ -284,7 +284,7 @@ class DocumentRuns:
         await RUNS.run(result.close)
         report = report_of(document)
         report["warnings"] += [{"code": code, "message": message} for code, message in progress.notes.items()]
-        report["warnings"] += [{"message": message} for message in warnings]
+        report["warnings"] += map(_writing_warning, warnings)
         left = await self._left(document) if document.detected else []
         report["left"] = [*report["left"], *map(_left_entry, left)][:MOST_LEFT]
         report["left_count"] += len(left)
@@ -460,6 +460,14 @@ def _copy(source: BinaryIO, folder: Path) -> None:
         target.touch(mode=0o600)
         with target.open("wb") as out:
             shutil.copyfileobj(source, out, 2**20)
+
+
+def _writing_warning(message: str) -> dict[str, str]:
+    """A warning of the one who wrote the file, with its place and its code where it says them."""
+    if not message.startswith(TEXT_GREW):
+        return {"message": message}
+    message = message.removeprefix(TEXT_GREW)
+    return {"code": TEXT_GREW.rstrip(": "), "place": message.partition(": ")[0], "message": message}
 
 
 def report_of(document: StoredDocument) -> dict[str, Any]:

@@ -20,7 +20,9 @@ from tempfile import NamedTemporaryFile
 from typing import Any, cast
 
 _LANGUAGE_ATTRIBUTES = frozenset({"lang", "val", "eastAsia", "bidi", "altLang", "dir"})
-_WRITTEN_ANEW = frozenset({"rsidR", "rsidRPr", "rsidRDefault", "rsidP", "rsidTr", "space", "dirty", "err", "hint"})
+_WRITTEN_ANEW = frozenset(
+    {"rsidR", "rsidRPr", "rsidRDefault", "rsidP", "rsidTr", "space", "dirty", "err", "hint", "fullCalcOnLoad"}
+)
 _RUN_LAYER = frozenset(
     {
         *(
@@ -47,6 +49,8 @@ _RUN_LAYER = frozenset(
             "smartTagPr",
             "soft-page-break",
             "softHyphen",
+            "normAutofit",
+            "noAutofit",
             "dataBinding",
         ),
     }
@@ -224,7 +228,8 @@ def _texts_of_part(name: str, old: Any, new: Any) -> Iterator[Item]:
         if _PROSE.fullmatch(name) or (one != other and not _LANGUAGE.fullmatch(one)):
             yield f"{name} text {number}", one, other
     codes = [
-        [(e.tag, e.text) for e in root.iter() if _local(e.tag) in _NOT_SAID and "}" in e.tag] for root in (old, new)
+        [(e.tag, e.text) for e in root.iter() if _local(e.tag) in _NOT_SAID and "}" in e.tag and not _is_computed(e)]
+        for root in (old, new)
     ]
     yield from (
         f"{name}: {_local(a[0])} {_short(a[1] or '')} was changed" for a, b in zip(*codes, strict=False) if a != b
@@ -243,6 +248,9 @@ _SAID = frozenset(
     {
         "descr",
         "tooltip",
+        "displayText",
+        "label",
+        "abbr",
         "prompt",
         "promptTitle",
         "error",
@@ -266,7 +274,12 @@ def _skeleton(root: Any) -> Iterator[tuple[str, Mapping[str, str]]]:
     """All elements but those of runs, with the attributes that are not languages."""
     for element in root.iter():
         name = _local(element.tag)
-        if name in _RUN_LAYER or name == "#" or any(_local(up.tag) == "rPr" for up in element.iterancestors()):
+        if (
+            name in _RUN_LAYER
+            or name == "#"
+            or _is_computed(element)
+            or any(_local(up.tag) == "rPr" for up in element.iterancestors())
+        ):
             continue
         yield (
             name,
@@ -276,6 +289,13 @@ def _skeleton(root: Any) -> Iterator[tuple[str, Mapping[str, str]]]:
                 if _local(key) not in _WRITTEN_ANEW and not _is_language(name, _local(key))
             },
         )
+
+
+def _is_computed(element: Any) -> bool:
+    """Whether it is a formula's result that is a text, which programs compute anew, or says that they do."""
+    if _local(element.tag) == "calcPr":
+        return element.keys() == ["fullCalcOnLoad"]
+    return _local(element.tag) == "v" and element.getparent() is not None and element.getparent().get("t") == "str"
 
 
 def _is_language(element: str, attribute: str) -> bool:

@@ -21,6 +21,7 @@ MOST_BYTES_OF_ENTRY = 64 * _MB
 MOST_RATIO, LEAST_BYTES_FOR_RATIO = 100, 50 * _MB  # of a package to its upload
 MOST_RATIO_OF_ENTRY, LEAST_BYTES_FOR_RATIO_OF_ENTRY = 150, 10 * _MB
 LONGEST_NAME = 260
+_PART = 1 << 20
 
 _STORED, _DEFLATED = 0, 8
 _ENCRYPTED, _DESCRIPTOR, _UTF_8 = 0x1, 0x8, 0x800
@@ -33,6 +34,10 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 def _invalid(message: str) -> InvalidFile:
     return InvalidFile(f"Invalid file: {message}", param="file")
+
+
+def _damaged(name: str) -> InvalidFile:
+    return _invalid(f"{name} is damaged: its size or checksum is not that of the directory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +97,35 @@ class Archive:
             except zlib.error:
                 raise _invalid(f"{name} cannot be decompressed") from None
         if len(data) != entry.size or zlib.crc32(data) != entry.crc:
-            raise _invalid(f"{name} is damaged: its size or checksum is not that of the directory")
+            raise _damaged(name)
         return data
+
+    def check(self) -> None:
+        """Raises `InvalidFile` if an entry is damaged: one that is not read would be copied as it is."""
+        for entry in self.entries.values():
+            crc = size = 0
+            try:
+                for part in self._inflated(entry):
+                    crc, size = zlib.crc32(part, crc), size + len(part)
+                    if size > entry.size:
+                        break
+            except zlib.error:
+                raise _invalid(f"{entry.name} cannot be decompressed") from None
+            if size != entry.size or crc != entry.crc:
+                raise _damaged(entry.name)
+
+    def _inflated(self, entry: ArchiveEntry) -> Iterator[bytes]:
+        """Yield the bytes of an entry, of any size and ratio, in parts."""
+        inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+        stop = entry.data + entry.compressed
+        for at in range(entry.data, stop, _PART):
+            part = self.data[at : min(at + _PART, stop)]
+            if entry.method == _STORED:
+                yield part
+                continue
+            while part:
+                yield inflater.decompress(part, _PART)
+                part = inflater.unconsumed_tail
 
     def rewrite(self, replaced: Mapping[str, bytes], dropped: Collection[str] = ()) -> bytes:
         """Return the archive with the bytes of some entries replaced and some entries left out.

@@ -24,6 +24,8 @@ from wholetext.markup.marks import (
     without_invented_controls,
 )
 
+TEXT_GREW = "text_grew: "
+"""How a warning begins that says where a translation has no room; the place follows."""
 MOST_LEFT = 100
 """Texts that are reported of those that are left on purpose."""
 
@@ -183,7 +185,8 @@ def written(content: Content, translations: Sequence[str]) -> Iterator[tuple[str
         text = _PartWriter(part, texts, warnings).text(0, len(part.data))
         data, of_encoding = part.encoding.encode(text.encode("utf-8", "replace"))
         named = f"{part.name}: " if part.name else ""
-        yield part.name, data, [f"{named}{warning}" for warning in (*warnings, *of_encoding)]
+        found = [one if one.startswith(TEXT_GREW) else f"{named}{one}" for one in (*warnings, *of_encoding)]
+        yield part.name, data, found
 
 
 class _PartWriter:

@@ -10,10 +10,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wholetext.files.boxes import word_fitting
 from wholetext.files.content import Content, Part, ReadOptions, Region, keep_nothing
 from wholetext.files.drawingml import (
+    LINKS,
     SYMBOL_FONTS,
     PartReader,
+    cut_to,
     read_drawings,
     read_properties,
 )
@@ -53,6 +56,12 @@ _BEFORE_RTL = frozenset(
 
 _BINDINGS = ("w:dataBinding", "w15:dataBinding")
 """Where Word takes the text of a content control from, instead of from the document: properties, or data in the package."""
+
+_OF_FORM_FIELDS = {"w:helpText": 255, "w:statusText": 138, "w:listEntry": 50, "w:default": 255}
+"""What form fields show, with the most characters that Word reads."""
+_WORD = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_NUMBER = re.compile(r"%\d")
+"""Of the text of a numbering: where the number of a level comes."""
 
 _OFF = frozenset({"0", "false", "off"})
 
@@ -105,7 +114,17 @@ def read(data: bytes, options: ReadOptions) -> Content:
     for name in [name for ending in _STYLES for name in package.typed(ending)]:
         for element in package.elements(name, *_LANGUAGES, *_DIRECTIONS):
             _set_language(package.part(name), element, options.target)
+    for name in package.typed(".numbering+xml"):
+        _read_numbering(PartReader(package, name, content, options.target))
     return package.finish(content)
+
+
+def _read_numbering(reader: PartReader) -> None:
+    """Read what lists write beside their numbers, such as `Chapter %1:`; a bullet is a sign of its font."""
+    for number, level in enumerate(reader.package.elements(reader.name, "w:lvl"), 1):
+        kind, text = level.child("w:numFmt"), level.child("w:lvlText")
+        if text is not None and _WORD.search(text.get("w:val")) and (kind is None or kind.get("w:val") != "bullet"):
+            reader.add_attribute(text, "w:val", f"numbering, level {number}", codes=_NUMBER)
 
 
 def _stem(name: str) -> str:
@@ -178,12 +197,12 @@ class _Story:
 
     def read(self) -> None:
         reader = self._reader
-        for element in reader.package.elements(reader.name, "w:p", "w:tblPr", *_BINDINGS):
+        for element in reader.package.elements(reader.name, "w:p", "w:tblPr", "w:sdtPr"):
             if element.name == "w:tblPr":
                 self._table(element)
                 continue
-            if element.name in _BINDINGS:
-                self._unbind(element)
+            if element.name == "w:sdtPr":
+                self._control(element, f"{self._label}paragraph {self._count + 1}", unbound=True)
                 continue
             self._count += 1
             self._paragraph(element, f"{self._label}paragraph {self._count}", None)
@@ -214,8 +233,10 @@ class _Story:
             name = leaf.element.name
             if leaf.kind == "open" and name == "w:hyperlink":
                 reader.add_attribute(leaf.element, "w:tooltip", place)
-            elif leaf.kind == "open" and name == "w:sdt" and any(map(str.isalpha, leaf.element.text)):
-                self._unbind_control(leaf.element)
+            elif leaf.kind == "open" and name == "w:sdt" and (properties := leaf.element.child("w:sdtPr")) is not None:
+                self._control(properties, place, unbound=any(map(str.isalpha, leaf.element.text)))
+            elif name == "w:fldChar" and (field := leaf.element.child("w:ffData")) is not None:
+                self._form_field(field, place)
             elif leaf.kind == "single" and name in ("w:drawing", "w:pict", "w:object", "mc:AlternateContent"):
                 self._embedded(leaf.element, place, copies)
         if _HAS_LANGUAGE.search(reader.part.data, element.start, element.end):
@@ -232,8 +253,12 @@ class _Story:
         for one in element.walk("w:p", "a:p"):
             if one.name in ("w:p", "a:p"):
                 paragraphs.append(one)
-            elif one.name in _BINDINGS:
-                self._unbind(one)
+            elif one.name == "w:sdtPr":
+                self._control(one, place, unbound=True)
+            elif one.name == "wps:wsp" and (region := word_fitting(self._reader.part.data, one, place)) is not None:
+                self._reader.part.regions.append(region)
+            elif one.name in LINKS:
+                self._reader.add_attribute(one, "tooltip", f"{place}, tip of a link", copies)
             elif one.name == "wp:docPr" or one.name.endswith(":cNvPr"):
                 self._reader.add_alternative_text(one, place, copies)
             elif one.name == "v:textpath":
@@ -248,15 +273,23 @@ class _Story:
             if one.name == "w:r" and one.child("w:t"):
                 _add_direction(part, one, "w:rPr", "w:rtl", _BEFORE_RTL)
 
-    def _unbind_control(self, control: Element) -> None:
-        properties = control.child("w:sdtPr")
-        for one in properties.elements if properties else ():
-            if one.name in _BINDINGS:
-                self._unbind(one)
+    def _control(self, properties: Element, place: str, *, unbound: bool) -> None:
+        """Read the choices of a content control. `unbound`: drop where Word takes its text from, properties or data in the
+        package: it would show these, which are not translated, in place of the text."""
+        for one in properties.walk():
+            if one.name in _BINDINGS and unbound:
+                self._reader.part.regions.append(Region(one.start, one.end, ()))
+            elif one.name == "w:listItem" and "w:value" in one.attributes:
+                self._reader.add_attribute(one, "w:displayText", f"{place}, choice")
+            if one.name == "w:listItem" and not one.get("w:displayText") and any(map(str.isalpha, one.get("w:value"))):
+                self._reader.content.leave(place, "value", one.get("w:value"))
 
-    def _unbind(self, binding: Element) -> None:
-        """Drop a content control's binding: Word would show the data, which are not translated, in place of the text."""
-        self._reader.part.regions.append(Region(binding.start, binding.end, ()))
+    def _form_field(self, field: Element, place: str) -> None:
+        """Read what a form field shows: its choices, its help, the text that it has at first."""
+        for one in field.walk():
+            if one.name in _OF_FORM_FIELDS and not (one.name == "w:default" and one.get("w:val").isdigit()):
+                where = f"{place}, form field"
+                self._reader.add_attribute(one, "w:val", where, compose=cut_to(_OF_FORM_FIELDS[one.name], where))
 
     # -- fields
 
@@ -314,6 +347,8 @@ class _Story:
                 leaf = Leaf("single", element, (leaf.span[0], end), leaf.run, depth=leaf.depth)
         if element.name in ("w:del", "w:moveFrom"):
             reason = "deleted"
+        elif leaf.kind == "single" and element.name in RULES.pairs:
+            reason = "nested"
         if reason and any(map(str.isalpha, element.text)):
             self._reader.content.leave(self._place, reason, element.text)
         return leaf

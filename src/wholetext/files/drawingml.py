@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from wholetext.files.boxes import Boxes
 from wholetext.files.content import Compose, Content, Part, Region
 from wholetext.files.opc import Package, insert_attribute, office_tag, replace_attribute
 from wholetext.files.runs import Blocks, Leaf, Paragraph, RunRules, xml_notation
 from wholetext.files.xmlpart import Element, attribute_spans, written_prefix
 from wholetext.languages import is_right_to_left
-from wholetext.markup.blocks import build
+from wholetext.markup.blocks import InlineItem, build
 from wholetext.markup.marks import Block, Piece, Verbatim
 from wholetext.markup.notation import Place, decoded
 
@@ -26,6 +27,9 @@ _LEVELS = ("a:defPPr", *(f"a:lvl{level}pPr" for level in range(1, 10)))
 _DIRECTED = frozenset({"a:tblPr", *_LEVELS})
 _MIRRORED = {"l": "r", "r": "l"}
 _ON = frozenset({"1", "true"})
+_SHAPES = ("p:sp", "xdr:sp")
+_ALTERNATIVES = "mc:AlternateContent"
+LINKS = frozenset({"a:hlinkClick", "a:hlinkHover", "a:hlinkMouseOver"})
 _FILE_NAME = re.compile(r"\S+\.\w{2,4}|\w+://\S+|[A-Z]:\\.+")
 
 
@@ -99,8 +103,9 @@ class PartReader:
         place: str,
         copies: dict[str, int] | None = None,
         compose: Compose | None = None,
+        codes: re.Pattern[str] | None = None,
     ) -> None:
-        """Make a region of an attribute's value, if the element has it and it is not the name of a file."""
+        """Make a region of an attribute's value, if the element has it and it is not the name of a file. `codes` are marks."""
         if not any(map(str.isalpha, element.get(name))) or _FILE_NAME.fullmatch(element.get(name)):
             return
         data = self.part.data
@@ -109,8 +114,14 @@ class PartReader:
         source = data[span.value : span.stop].decode("utf-8")
 
         notation = partial(xml_notation, entities={where.quote or "": "&quot;" if where.quote == '"' else "&apos;"})
-        pieces = build(list(decoded(source, where)), notation=notation)
+        pieces = build(_with_codes(source, where, codes), notation=notation)
         self._add(Region(span.value, span.stop, (), compose), pieces, place, "", copies)
+
+    def add_tips(self, element: Element, place: str, copies: dict[str, int] | None = None) -> None:
+        """Make regions of the tips of links that an element or its runs have."""
+        for one in element.walk("a:p"):
+            if one.name in LINKS:
+                self.add_attribute(one, "tooltip", f"{place}, tip of a link", copies)
 
     def add_alternative_text(self, element: Element, place: str, copies: dict[str, int] | None = None) -> None:
         for name in ("descr", "title"):
@@ -159,34 +170,90 @@ class PartReader:
         self.part.regions.append(Region(region.start, region.stop, found, region.compose))
 
 
+def _with_codes(source: str, place: Place, codes: re.Pattern[str] | None) -> Iterator[InlineItem]:
+    """Yield a value's items, with its codes as singles."""
+    at = 0
+    for found in codes.finditer(source) if codes else ():
+        yield from decoded(source[at : found.start()], place)
+        yield InlineItem("single", found[0], word=True)
+        at = found.end()
+    yield from decoded(source[at:], place)
+
+
+_CHARACTER = re.compile(r"&[#\w]+;|.", re.DOTALL)
+
+
+def cut_to(most: int, place: str) -> Compose:
+    """Write at most so many characters, in the notation of XML: programs of Office call a file with more damaged."""
+
+    def compose(text: str, _: object, warn: Callable[[str], None]) -> str:
+        found = _CHARACTER.findall(text)
+        if len(found) <= most:
+            return text
+        warn(f"{place}: a translation of {len(found)} characters was cut to the {most} that Office reads")
+        return "".join(found[:most])
+
+    return compose
+
+
 def read_shapes(
-    reader: PartReader, place: str, copies: dict[str, int] | None = None, *, is_master: bool = False
+    reader: PartReader,
+    place: str,
+    copies: dict[str, int] | None = None,
+    *,
+    boxes: Boxes | None = None,
+    is_master: bool = False,
 ) -> None:
     """Read a part with paragraphs of DrawingML: a slide, notes, a chart, SmartArt, the drawing of a sheet.
 
-    `is_master`: what its placeholders say is left, and so are its directions, which `set_directions` sets.
+    `boxes`: those of fixed size are looked after. `is_master`: what its placeholders say is left, and so are its directions,
+    which `set_directions` sets.
     """
-    names = ("a:p", *_DIRECTED, "p:cNvPr", "xdr:cNvPr", "dsp:cNvPr", "mc:AlternateContent", "c:strCache")
-    for element in reader.package.elements(reader.name, *names, *(("p:sp",) if is_master else ())):
-        if element.name == "p:sp":
-            _read_master_shape(reader, element, place)
-        elif element.name == "mc:AlternateContent":
-            alternatives = {} if copies is None else copies
-            for one in element.walk("a:p"):
-                _read_shape(reader, one, place, alternatives)
+    names = ("a:p", *_DIRECTED, *_SHAPES, "p:cNvPr", "xdr:cNvPr", "dsp:cNvPr", _ALTERNATIVES, "c:strCache")
+    for element in reader.package.elements(reader.name, *names):
+        if element.name in _SHAPES:
+            _read_box(reader, element, place, copies, boxes, is_master=is_master)
+        elif element.name == _ALTERNATIVES:
+            _read_alternatives(reader, element, place, {} if copies is None else copies, boxes)
         elif not (is_master and element.name in _DIRECTED):
             _read_shape(reader, element, place, copies)
 
 
-def _read_master_shape(reader: PartReader, shape: Element, place: str) -> None:
-    """Read a shape of a master: a text box, or a placeholder, which shows nothing of its own on slides."""
-    below = list(shape.walk("a:p"))
-    is_placeholder = any(one.name == "p:ph" for one in below)
+def _read_alternatives(
+    reader: PartReader, element: Element, place: str, copies: dict[str, int], boxes: Boxes | None
+) -> None:
+    """Read an element that is there once for newer programs and once for older ones."""
+    for one in element.walk("a:p", *_SHAPES):
+        if one.name in _SHAPES:
+            _read_box(reader, one, place, copies, boxes, is_master=False)
+        else:
+            _read_shape(reader, one, place, copies)
+
+
+def _read_box(
+    reader: PartReader,
+    shape: Element,
+    place: str,
+    copies: dict[str, int] | None,
+    boxes: Boxes | None,
+    *,
+    is_master: bool,
+) -> None:
+    """Read a shape. That of a master is a text box, or a placeholder, which shows nothing of its own on slides."""
+    below = list(shape.walk("a:p", _ALTERNATIVES))
+    is_placeholder = is_master and any(one.name == "p:ph" for one in below)
     for one in below:
         if is_placeholder and one.name == "a:p" and any(map(str.isalpha, one.text)):
             reader.content.leave(place, "placeholder", one.text)
-        elif not is_placeholder and one.name in ("a:p", "p:cNvPr"):
-            _read_shape(reader, one, place, None)
+        elif is_placeholder or (is_master and one.name in _DIRECTED):
+            continue
+        elif one.name == _ALTERNATIVES:
+            _read_alternatives(reader, one, place, {} if copies is None else copies, None)
+        else:
+            _read_shape(reader, one, place, copies)
+    region = boxes.fitting(reader.part.data, shape, place) if boxes and not is_placeholder else None
+    if region is not None:
+        reader.part.regions.append(region)
 
 
 def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[str, int] | None) -> None:
@@ -194,6 +261,7 @@ def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[s
         for leaf in reader.add_paragraph(element, place, copies=copies):
             if leaf.element.name == "a:fld" and any(map(str.isalpha, leaf.element.text)):
                 reader.content.leave(place, "field", leaf.element.text)
+        reader.add_tips(element, place, copies)
         reader.set_languages(element)
         if any(one.name == "a:r" for one in element.elements):
             reader.set_direction_of(element)
@@ -201,6 +269,7 @@ def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[s
         reader.set_direction(element)
     elif element.name.endswith(":cNvPr"):
         reader.add_alternative_text(element, place, copies)
+        reader.add_tips(element, place, copies)
     elif element.name == "c:strCache":
         for one in element.walk():
             if one.name == "c:v" and any(map(str.isalpha, one.text)):

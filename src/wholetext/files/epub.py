@@ -52,6 +52,7 @@ _build = BlockBuilder(keep_nothing, xml_notation)
 def read(data: bytes, options: ReadOptions) -> Content:
     """Read the book. Raises `InvalidFile` for a file that is damaged, protected (DRM) or no EPUB."""
     archive = Archive(data)
+    archive.check()
     if _CONTAINER not in archive.entries or (
         "mimetype" in archive.entries and archive.read("mimetype").strip() != _MEDIA_TYPE
     ):
@@ -213,7 +214,8 @@ def _markup_pieces(source: str) -> Iterator[Piece]:
     if escape(text, quote=False) != source:
         return
     pieces = [piece for piece in html.pieces(text, keep_nothing) if piece is not None]
-    if any(mark.pieces for piece in pieces if isinstance(piece, Block) for mark in piece.marks):
+    blocks = [piece for piece in pieces if isinstance(piece, Block)]
+    if any(hasattr(block.writer, "arrange") or any(mark.pieces for mark in block.marks) for block in blocks):
         return
     for piece in pieces:
         if isinstance(piece, Verbatim):

@@ -21,7 +21,7 @@ from wholetext.errors import InvalidFile
 from wholetext.files.archive import Archive
 from wholetext.files.content import Content, Part, ReadOptions, Region, UnitReference, keep_nothing
 from wholetext.files.xmlpart import Element, Namespaces, Text, attribute_spans, decoded, elements
-from wholetext.markup.blocks import InlineItem
+from wholetext.markup.blocks import BASE, READING, RUBY, InlineItem
 from wholetext.markup.marks import Block, Piece, Verbatim
 from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, EntityNotation, Place
 from wholetext.markup.notation import decoded as decoded_text
@@ -69,16 +69,15 @@ _PAIRS = frozenset(
     {
         "text:a",
         "text:meta",
-        "text:ruby",
-        "text:ruby-base",
         "text:text-input",
         "text:placeholder",
         "loext:content-control",
     }
 )
+_RUBY = {"text:ruby": RUBY, "text:ruby-base": BASE}
 _WITH_PARAGRAPHS = frozenset({"text:note", "text:p", "text:h"})  # elements in a paragraph that have others
 _PREFIXES_WITH_PARAGRAPHS = ("draw", "dr3d", "table", "office", "form")
-_TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title")
+_TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title", "office:title")
 _NO_LOOK = re.compile(r"officeooo:.*|fo:(?:language|country|script)|style:(?:language|country|script|rfc-language)\b.*")
 _FROM_LEFT, _FROM_RIGHT = ("start", "left"), ("end", "right")
 _MIRRORED = {"start": "end", "left": "right", "end": "start", "right": "left"}
@@ -98,6 +97,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
         reader.read("", data)
         return content
     archive = Archive(data)
+    archive.check()
     _check(archive, options, content)
     by_name = {name: PurePosixPath(name).name for name in archive.names}
     names = [name for name, last in by_name.items() if last in ("content.xml", "styles.xml") or name == "meta.xml"]
@@ -172,7 +172,7 @@ class _Reader:
                 case "office:spreadsheet":
                     in_sheet = True
                 case "table:table":
-                    self._sheet = _Sheet(element.get("table:name"))
+                    self._begin_sheet(element.get("table:name"), is_own=folder == "" and in_sheet)
                 case "style:style" | "style:default-style" | "style:page-layout":
                     self._learn(element)
                     self._put_language(element)
@@ -247,6 +247,12 @@ class _Reader:
     def _slide(self, page: Element, place: str) -> None:
         for child in page.elements:
             self._walk(child, f"{place}, notes" if child.name == "presentation:notes" else place, is_slide=True)
+
+    def _begin_sheet(self, name: str, *, is_own: bool) -> None:
+        """Begin a sheet. The names of a workbook's own are left: formulas use them."""
+        self._sheet = _Sheet(name)
+        if is_own and has_letters(name):
+            self._content.leave("workbook", "sheet_name", name)
 
     def _row(self, row: Element) -> None:
         sheet = self._sheet
@@ -356,6 +362,16 @@ class _Reader:
             if any(isinstance(piece, Block) for piece in pieces):
                 yield start, stop, pieces
 
+    def _tag_pieces(self, element: Element) -> Iterator[Piece]:
+        """Yield the pieces of a tag within a paragraph; nothing if it has no text, as the tip of a link."""
+        at = element.start
+        for start, stop, pieces in self._attributes(element):
+            yield Verbatim(self._slice(at, start))
+            yield from pieces
+            at = stop
+        if at > element.start:
+            yield Verbatim(self._slice(at, element.content))
+
     def _value_notation(self, start: int) -> Callable[[Iterable[tuple[str, str]]], EntityNotation]:
         """Return a maker of notations for an attribute's value that begins at `start`, behind its quote."""
         place = Place(xml=True, quote=self._slice(start - 1, start))
@@ -376,7 +392,9 @@ class _Reader:
         for child in parent.children:
             if isinstance(child, Text):
                 yield from self._text_items(child)
-            elif child.name == "text:span" or child.name in _PAIRS:
+            elif child.name == "text:ruby-text":
+                yield InlineItem("single", self._slice(child.start, child.end), name=READING)
+            elif child.name == "text:span" or child.name in _RUBY or child.name in _PAIRS:
                 yield from self._pair(child, place, depth, pairs)
             elif child.name in _WITH_PARAGRAPHS or child.name.partition(":")[0] in _PREFIXES_WITH_PARAGRAPHS:
                 nested = tuple(self._nested(child, place, depth + 1))
@@ -393,8 +411,9 @@ class _Reader:
         if look is None:
             yield from self._items(element, place, depth, pairs + 1)
             return
-        name = f"{element.name} {look}"
-        yield InlineItem("open", self._slice(element.start, element.content), name=name)
+        name = _RUBY.get(element.name, f"{element.name} {look}")
+        source, tag = self._slice(element.start, element.content), tuple(self._tag_pieces(element))
+        yield InlineItem("open", source, name=name, pieces=tag)
         yield from self._items(element, place, depth, pairs + 1)
         yield InlineItem("close", self._slice(element.close, element.end), name=name)
 
@@ -436,7 +455,7 @@ def _built(items: list[InlineItem]) -> list[Piece]:
     """Build the blocks of a paragraph. A tab ends one, since it stands between columns, unless it is within a span."""
     items = _with_base(items)
     start = _around(items)
-    pieces: list[Piece] = [Verbatim(item.source) for item in items[:start]]
+    pieces: list[Piece] = [piece for item in items[:start] for piece in item.pieces or (Verbatim(item.source),)]
     stop = len(items) - start
     group: list[InlineItem] = []
     depth = characters = 0
@@ -457,7 +476,7 @@ def _built(items: list[InlineItem]) -> list[Piece]:
 
 def _around(items: Sequence[InlineItem]) -> int:
     """Return how many pairs are around all the items."""
-    steps = [{"open": 1, "close": -1}.get(item.kind, 0) for item in items]
+    steps = [{"open": 1, "close": -1}.get(item.kind, 0) * (item.name != RUBY) for item in items]
     first = next((number for number, step in enumerate(steps) if step != 1), len(steps))
     last = next((number for number, step in enumerate(reversed(steps)) if step != -1), len(steps))
     return min(first, last, *list(accumulate(steps))[max(first - 1, 0) : len(steps) - last])

@@ -45,7 +45,9 @@ NAMESPACES: Mapping[str, str] = {
     f"{_STRICT}drawingml/spreadsheetDrawing": "xdr",
     f"{_MICROSOFT}drawing/2008/diagram": "dsp",
     f"{_MICROSOFT}word/2012/wordml": "w15",
+    f"{_MICROSOFT}word/2010/wordprocessingShape": "wps",
     f"{_MICROSOFT}spreadsheetml/2018/threadedcomments": "tc",
+    f"{_MICROSOFT}spreadsheetml/2009/9/main": "x14",
     f"{_MICROSOFT}excel/2006/main": "xm",
     f"{_MICROSOFT}powerpoint/2018/8/main": "p188",
     "urn:schemas-microsoft-com:vml": "v",
@@ -78,6 +80,7 @@ class Package:
 
     def __init__(self, data: bytes, kind: str) -> None:
         self.archive = Archive(data, folded=True)
+        self.archive.check()
         self.namespaces = Namespaces(NAMESPACES)
         self._names = {name.lower(): name for name in self.archive.names}
         self._parts: dict[str, Part] = {}

@@ -65,7 +65,8 @@ def _srt_cues(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _vtt_cues(text: str) -> Iterator[tuple[str, int, int]]:
-    """A cue's text ends with a blank line, or with the next times; what has no times is copied."""
+    """A cue's text ends with an empty line, or with the next times; what has no times is copied. A line of white space is text,
+    as in the captions of video sites."""
     if not text.startswith("WEBVTT"):
         raise InvalidFile("the file does not begin with WEBVTT", param="file")
     number = 0
@@ -73,7 +74,7 @@ def _vtt_cues(text: str) -> Iterator[tuple[str, int, int]]:
     spans = [found.span() for found in _LINE.finditer(text)]
     for start, stop in (*spans, (len(text), len(text))):
         is_header = _TIMES.match(text, start, stop) is not None
-        if header and (is_header or not text[start:stop].strip()):
+        if header and (is_header or not text[start:stop].strip("\r\n")):
             number += 1
             yield _cue_place(number, text, header), header[1], start
             header = None
@@ -204,7 +205,7 @@ def _is_between_sentences(before: str, after: str) -> bool:
 
 
 _MARKUP = rf"(?P<open><(?:{_TAG_NAMES})(?:[ .\t][^<>\r\n]*)?>)|(?P<close></(?:{_TAG_NAMES})[ \t]*>)"
-_LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*(?:\r\n?|\n)[ \t\r\n]*")
+_LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*(?:\r\n?|\n)(?:[ \t\r\n]|\xa0++(?=[ \t]*[\r\n]))*")
 _NOTATIONS = {
     "srt": _Notation(
         re.compile(

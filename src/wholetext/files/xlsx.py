@@ -1,25 +1,28 @@
 """Reads xlsx and its variants: each shared string once, strings in cells, print headers, prompts, shapes, charts, comments.
 
 What the workbook compares or looks up by name stays in the source's language, and is reported: headers of tables and of pivot
-tables, texts in formulas, lists of validations, filters. So do names of sheets, which formulas use.
+tables, texts in formulas, lists of validations, filters. So do names of sheets, which formulas use. Texts that formulas result
+in go: programs compute them when they open the workbook.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import partial
 from html import unescape
+from typing import TypeAlias
 
-from wholetext.files.content import Compose, Content, ReadOptions, Region
-from wholetext.files.drawingml import ESCAPES, PartReader, read_drawings, read_properties, read_shapes
-from wholetext.files.opc import Package
+from wholetext.files.boxes import Boxes
+from wholetext.files.content import Content, ReadOptions, Region
+from wholetext.files.drawingml import ESCAPES, PartReader, cut_to, read_drawings, read_properties, read_shapes
+from wholetext.files.opc import Package, insert_attribute, replace_attribute
 from wholetext.files.runs import RunRules, xml_notation
-from wholetext.files.xmlpart import Element
+from wholetext.files.xmlpart import Element, written_prefix
 from wholetext.markup.blocks import InlineItem, build
-from wholetext.markup.marks import Piece
+from wholetext.markup.marks import Piece, Verbatim
 from wholetext.markup.notation import Place, decoded
 
 MOST_CHARACTERS_OF_CELL = 32_767
@@ -39,8 +42,13 @@ _CODE = re.compile(
 _PROMPTS = {"promptTitle": 32, "prompt": 255, "errorTitle": 32, "error": 255}
 """With the most characters that Excel reads: it calls a workbook with more of them damaged."""
 _MOST_CHARACTERS_OF_HEADER = 255
-_CHARACTER = re.compile(r"&[#\w]+;|.", re.DOTALL)
-_IN_SHEET = ("x:c", "x:dataValidation", "x:cfRule", "x:autoFilter", "x:headerFooter", "xm:f")
+_VALIDATIONS = ("x:dataValidation", "x14:dataValidation")
+_IN_SHEET = ("x:c", *_VALIDATIONS, "x:cfRule", "x:autoFilter", "x:headerFooter", "x:hyperlink", "xm:f")
+_BEFORE_CALCULATION = ("x:sheets", "x:functionGroups", "x:externalReferences", "x:definedNames")
+"""What comes before the settings of calculation in a workbook, as the schema has it."""
+_OUTSIDE = re.compile(r"\[\d+\]|\b(?:CUBE\w+|RTD|WEBSERVICE)\(|_xl[a-z]{1,4}\.", re.IGNORECASE)
+"""A formula whose result comes from outside of the workbook, where it may not be found again, or has a function of newer
+versions or of an add-in, which other programs do not have."""
 
 
 @dataclass(slots=True)
@@ -77,6 +85,7 @@ class _Uses:
 
     places: dict[int, str] = field(default_factory=dict[int, str])
     heads: dict[int, int] = field(default_factory=dict[int, int])
+    has_formulas: bool = False
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -92,13 +101,15 @@ def read(data: bytes, options: ReadOptions) -> Content:
         content.leave("workbook", "sheet_name", element.get("name"))
         if element.get("r:id") in targets:
             sheets[targets[element.get("r:id")]] = element.get("name")
-    inline: list[tuple[PartReader, Element, str, str]] = []
+    inline: list[_String] = []
     for part, sheet in sheets.items():
         inline += _read_sheet(PartReader(package, part, content, options.target, RULES), sheet, compared, uses)
     for name in package.typed(".sharedStrings+xml"):
         _read_strings(PartReader(package, name, content, options.target, RULES), compared, uses)
     for reader, element, place, context in inline:
         _add_string(reader, element, place, context, compared)
+    if uses.has_formulas:
+        _calculate_on_load(package)
     _read_around(package, content, options, sheets)
     _leave_captions(package, content, sheets)
     for reason, what in (("table_header", "headers of tables"), ("compared", "texts that formulas or filters compare")):
@@ -123,27 +134,18 @@ def _read_names(package: Package, compared: _Compared) -> None:
         compared.add_formula(element.text)
 
 
-def _read_sheet(
-    reader: PartReader, sheet: str, compared: _Compared, uses: _Uses
-) -> Iterator[tuple[PartReader, Element, str, str]]:
-    """Read a sheet but for its strings, and yield those that are in its cells, with place and context."""
-    heads: dict[str, int] = {}
-    inline_heads: dict[str, str] = {}
+_String: TypeAlias = tuple[PartReader, Element, str, str]
+"""A string in a cell: its part, its element, its place and what is said around it."""
+
+
+def _read_sheet(reader: PartReader, sheet: str, compared: _Compared, uses: _Uses) -> Iterator[_String]:
+    """Read a sheet but for its strings, and yield those that are in its cells."""
+    cells = _Cells(reader, sheet, compared, uses)
     for element in reader.package.elements(reader.name, *_IN_SHEET):
         if element.name == "x:c":
-            reference = element.get("r")
-            place, column = f"{sheet}!{reference}", reference.rstrip("0123456789")
-            if (formula := element.child("x:f")) is not None:
-                compared.add_formula(formula.text)
-            kind = element.get("t")
-            if kind == "inlineStr" and (string := element.child("x:is")) is not None:
-                head = inline_heads.setdefault(column, string.text[:100])
-                yield reader, string, place, head if head != string.text else ""
-            elif kind == "s" and (value := element.child("x:v")) is not None and value.text.strip()[:9].isdecimal():
-                index = int(value.text.strip()[:9])
-                head = heads.setdefault(column, index)
-                if index not in uses.places:
-                    uses.places[index], uses.heads[index] = place, head
+            yield from cells.read(element)
+        elif element.name == "x:hyperlink":
+            reader.add_attribute(element, "tooltip", f"{sheet}!{element.get('ref')[:20]}, tip of a link")
         elif element.name == "x:headerFooter":
             for one in element.elements:
                 _add_print_header(reader, one, f"{sheet}, {'header' if one.name.endswith('Header') else 'footer'}")
@@ -151,18 +153,87 @@ def _read_sheet(
             _read_rule(reader, element, sheet, compared)
 
 
+@dataclass(slots=True)
+class _Cells:
+    """Reads the cells of one sheet, one after the other."""
+
+    reader: PartReader
+    sheet: str
+    compared: _Compared
+    uses: _Uses
+    heads: dict[str, int] = field(default_factory=dict[str, int])  # indexes of shared strings, by column
+    inline_heads: dict[str, str] = field(default_factory=dict[str, str])
+    has_arrays: bool = False  # whose results are in cells without a formula, too
+    from_outside: set[str] = field(default_factory=set[str])  # indexes of shared formulas, and `array` for any array
+
+    def read(self, cell: Element) -> Iterator[_String]:
+        """Note which shared string a cell shows, and what its formula compares; yield its own string."""
+        reference = cell.get("r")
+        place, column = f"{self.sheet}!{reference}", reference.rstrip("0123456789")
+        kind, formula, value = cell.get("t"), cell.child("x:f"), cell.child("x:v")
+        if formula is not None:
+            self._read_formula(formula)
+        if kind == "inlineStr" and (string := cell.child("x:is")) is not None:
+            head = self.inline_heads.setdefault(column, string.text[:100])
+            yield self.reader, string, place, head if head != string.text else ""
+        elif kind == "str" and value is not None and (formula is not None or self.has_arrays):
+            self._drop_result(value, formula, place)
+        elif kind == "str" and value is not None:  # as some programs write texts
+            yield self.reader, value, place, ""
+        elif kind == "s" and value is not None and value.text.strip()[:9].isdecimal():
+            index = int(value.text.strip()[:9])
+            head = self.heads.setdefault(column, index)
+            if index not in self.uses.places:
+                self.uses.places[index], self.uses.heads[index] = place, head
+
+    def _read_formula(self, formula: Element) -> None:
+        self.uses.has_formulas = True
+        self.compared.add_formula(formula.text)
+        self.has_arrays |= formula.get("t") == "array"
+        if _OUTSIDE.search(formula.text) and (shared := self._shared(formula)):
+            self.from_outside.add(shared)
+
+    def _shared(self, formula: Element | None) -> str:
+        return "array" if formula is None or formula.get("t") == "array" else formula.get("si")
+
+    def _drop_result(self, value: Element, formula: Element | None, place: str) -> None:
+        """Drop a text that a formula results in: the program computes it anew where it is missing. What a program may not be
+        able to compute is left; Excel computes it, too."""
+        is_from_outside = self._shared(formula) in self.from_outside
+        if not (is_from_outside or (formula is not None and _OUTSIDE.search(formula.text))):
+            self.reader.part.regions.append(Region(value.start, value.end, ()))
+        elif any(map(str.isalpha, value.text)):
+            self.reader.content.leave(place, "formula", value.text)
+
+
+def _calculate_on_load(package: Package) -> None:
+    """Let the program compute all formulas when it opens the workbook: they may refer to texts."""
+    part, before = package.part(package.main), None
+    for element in package.elements(package.main, *_BEFORE_CALCULATION, "x:calcPr"):
+        if element.name != "x:calcPr":
+            before = element
+        elif "fullCalcOnLoad" in element.attributes:
+            replace_attribute(part, element, "fullCalcOnLoad", "1")
+        else:
+            insert_attribute(part, element, "fullCalcOnLoad", "1")
+        if element.name == "x:calcPr":
+            return
+    if before is not None:
+        added = f'<{written_prefix(part.data, before)}calcPr fullCalcOnLoad="1"/>'
+        part.regions.append(Region(before.end, before.end, (Verbatim(added),)))
+
+
 def _read_rule(reader: PartReader, element: Element, sheet: str, compared: _Compared) -> None:
     """Read a validation, a conditional format or a filter: what it compares, and what it says to people."""
-    if element.name == "xm:f":
-        compared.add_formula(element.text)
     for one in (element, *element.walk()):
-        if one.name in ("x:formula", "x:formula1", "x:formula2"):
+        if one.name in ("x:formula", "x:formula1", "x:formula2", "xm:f"):
             compared.add_formula(one.text)
         compared.add((one.get("val"), one.get("text")), "compared")
-    if element.name == "x:dataValidation":
+    if element.name in _VALIDATIONS:
+        cells = element.get("sqref") or (one.text if (one := element.child("xm:sqref")) else "")
         for name, most in _PROMPTS.items():
-            place = f"{sheet}!{element.get('sqref')[:20]}, prompt"
-            reader.add_attribute(element, name, place, compose=_cut_to(most, place))
+            place = f"{sheet}!{cells[:20]}, prompt"
+            reader.add_attribute(element, name, place, compose=cut_to(most, place))
 
 
 def _read_strings(reader: PartReader, compared: _Compared, uses: _Uses) -> None:
@@ -179,7 +250,7 @@ def _read_strings(reader: PartReader, compared: _Compared, uses: _Uses) -> None:
 
 
 def _add_string(reader: PartReader, element: Element, place: str, context: str, compared: _Compared) -> None:
-    text = "".join(child.text for child in element.elements if child.name in ("x:t", "x:r"))
+    text = "".join(child.text for child in element.elements if child.name in ("x:t", "x:r")) or element.text
     if not _WORD.search(text):
         return
     reason = compared.reason(text)
@@ -187,6 +258,9 @@ def _add_string(reader: PartReader, element: Element, place: str, context: str, 
         reader.content.leave(place, reason, text)
         return
     reader.last = -1  # cells do not follow each other
+    if element.name == "x:v":
+        reader.add_text(element, place, context)
+        return
     reader.add_paragraph(element, place, context=context, limit=max(MOST_CHARACTERS_OF_CELL, len(text)))
 
 
@@ -206,21 +280,8 @@ def _add_print_header(reader: PartReader, element: Element, place: str) -> None:
         at = found.end()
     items += decoded(source[at:], Place(xml=True))
     pieces += build(items, notation=notation)
-    found, compose = reader.content.add(pieces, place), _cut_to(_MOST_CHARACTERS_OF_HEADER, place)
+    found, compose = reader.content.add(pieces, place), cut_to(_MOST_CHARACTERS_OF_HEADER, place)
     reader.part.regions.append(Region(element.content, element.close, found, compose))
-
-
-def _cut_to(most: int, place: str) -> Compose:
-    """Write at most so many characters, in the notation of XML."""
-
-    def compose(text: str, _: object, warn: Callable[[str], None]) -> str:
-        found = _CHARACTER.findall(text)
-        if len(found) <= most:
-            return text
-        warn(f"{place}: a translation of {len(found)} characters was cut to the {most} that Excel reads")
-        return "".join(found[:most])
-
-    return compose
 
 
 _TEXT_BOX = re.compile(r"<(?:\w+:)?textbox\b(?P<text>[^<]*+(?:<(?!/(?:\w+:)?textbox\b)[^<]*+)*+)")
@@ -228,8 +289,12 @@ _TAGS = re.compile(r"^[^<>]*+>|<[^<>]*+>")
 
 
 def _leave_captions(package: Package, content: Content, sheets: dict[str, str]) -> None:
-    """Report the captions of buttons and other controls, which are in VML: it is not always XML."""
+    """Report what buttons and lists show: captions are in VML, which is not always XML, and lists may be compared."""
     for part, sheet in sheets.items():
+        for name in (one.target for one in package.relationships(part) if one.type == "ctrlProp"):
+            for item in package.elements(name, "x14:item"):
+                if any(map(str.isalpha, item.get("val"))):
+                    content.leave(f"{sheet}, control", "caption", item.get("val"))
         for name in (one.target for one in package.relationships(part) if one.type == "vmlDrawing"):
             for box in _TEXT_BOX.finditer(package.archive.read(name).decode("utf-8", "replace")):
                 caption = " ".join(unescape(_TAGS.sub(" ", box["text"])).split())
@@ -246,7 +311,8 @@ def _read_around(package: Package, content: Content, options: ReadOptions, sheet
             for chart in package.relationships(one.target) if one.type == "drawing" else ():
                 places.setdefault(chart.target, f"{sheet}, chart")
     for name in package.typed(".drawing+xml"):
-        read_shapes(PartReader(package, name, content, options.target), f"{places.get(name, 'sheet')}, shape")
+        reader = PartReader(package, name, content, options.target)
+        read_shapes(reader, f"{places.get(name, 'sheet')}, shape", boxes=Boxes(size=11.0))
     read_drawings(package, content, options.target, places)
     for name in (*package.typed(".comments+xml"), *package.typed(".threadedcomments+xml")):
         reader = PartReader(package, name, content, options.target, RULES)

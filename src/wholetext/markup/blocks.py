@@ -1,4 +1,7 @@
-"""Builds blocks: the inline tags and texts that a parser found become one text with marks (`text.marks`)."""
+"""Builds blocks: the inline tags and texts that a parser found become one text with marks (`text.marks`).
+
+Readings (ruby) are no part of a text: see `_Readings`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from wholetext.markup.marks import MARK, MARK_VARIANT, Block, Mark, Piece, Verbatim, Writer
+from wholetext.markup.marks import MARK, MARK_VARIANT, Block, Edge, Mark, Piece, Verbatim, Writer, restore
 
 Notation = Callable[[Iterable[tuple[str, str]]], Writer]
 """Makes a block's writer from its texts between two marks, each as it is shown and as the source writes it."""
@@ -64,22 +67,38 @@ def build(
     keep: Spans | None = None,
     writer: Writer | None = None,
     notation: Notation | None = None,
+    *,
+    readings: bool = False,
 ) -> list[Piece]:
     """Return the pieces of one block's items; concatenated in their source notation they are the items' sources.
 
     Spans that `keep` finds in texts become singles, and so do tags that are not well nested or nested too deeply. White
     space, tags and symbols at the edges become literals; a block without letters is one literal. `notation` makes the
-    block's writer from its texts.
+    block's writer from its texts. `readings`: those of the items are text, too.
     """
+    listed = list(items)
+    if not readings and any("ruby" in item.name or "<ruby" in item.shown for item in listed):
+        pieces = _without_readings(listed, lambda bases: _built(bases, keep, writer, notation))
+        if pieces is not None:
+            return pieces
+    before, block, after = _built(listed, keep, writer, notation)
+    return [*before, block, *after] if block else _joined([*before, *after])
+
+
+_Built: TypeAlias = tuple[list[Piece], Block | None, list[Piece]]
+"""The pieces before a block, the block if there are letters, and those after it."""
+
+
+def _built(items: Iterable[InlineItem], keep: Spans | None, writer: Writer | None, notation: Notation | None) -> _Built:
     before, nodes, after = _without_edges(deque(_tree(_with_kept(items, keep))))
     marks: list[Mark] = []
     texts: list[_Node | str] = []
     _number(_merged(nodes), marks, texts)
     text = "".join(part if isinstance(part, str) else part.item.shown for part in texts)
     if not any(map(str.isalpha, MARK.sub("", text))):
-        return _joined([*before, *(piece for node in nodes for piece in _pieces(node)), *after])
+        return [*before, *(piece for node in nodes for piece in _pieces(node))], None, [*after]
     block = Block(text, tuple(marks), notation(_written_texts(texts)) if notation else writer)
-    return [*_joined(before), block, *_joined(after)]
+    return _joined(before), block, _joined(after)
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
@@ -91,6 +110,117 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
         joined += ([Verbatim(text)] if text else []) if is_literal else listed
     return joined
 
+
+# ---- readings
+
+RUBY, BASE, READING = "ruby", "rb", "rt"
+"""Names of items: the element around a base and its reading, the base, and the reading, also as a single."""
+
+_RUBY_TAGS = frozenset({RUBY, BASE, "rbc", READING, "rtc", "rp"})
+_READINGS = frozenset({READING, "rtc", "rp"})
+_RUBY_TAG = re.compile(r"<(?P<slash>/?)(?P<name>ruby|rbc?|rtc?|rp)(?:[ \t\r\n][^<>]{0,400})?>", re.IGNORECASE)
+
+
+def _without_readings(items: Iterable[InlineItem], built: Callable[[list[InlineItem]], _Built]) -> list[Piece] | None:
+    """Return the pieces of items with ruby, whose block has the bases alone; None if the readings cannot be told.
+
+    The tags and the readings are written again where the text is the source's, and go with a text that is another one.
+    """
+    listed = [one for item in items for one in _with_ruby_tags(item)]
+    bases = _bases(listed)
+    if bases is None:
+        return None
+    source = "".join(item.source for item in listed)
+    before, block, after = built(bases)
+    if block is None:
+        return None if any(item.pieces for item in listed) else [Verbatim(source)]
+    before, head = _trimmed(before, source)
+    backwards, tail = _trimmed(after, source, at_end=True)
+    if not (source.startswith(head) and source.endswith(tail)):
+        return None
+    bare = restore(block.text, block.marks, block.writer)
+    readings = _Readings(block.writer, bare, source[len(head) : len(source) - len(tail)])
+    return [*before, replace(block, writer=readings), *backwards]
+
+
+def _trimmed(pieces: list[Piece], source: str, *, at_end: bool = False) -> tuple[list[Piece], str]:
+    """Return pieces at an edge of the source, and what they write, without white space that is behind a tag of ruby there."""
+    written = "".join(map(_source, pieces))
+    last = pieces[0 if at_end else -1] if pieces else None
+    while written and written[0 if at_end else -1].isspace() and isinstance(last, Verbatim):
+        if source.endswith(written) if at_end else source.startswith(written):
+            break
+        last = Verbatim(last.text[1:] if at_end else last.text[:-1])
+        written = written[1:] if at_end else written[:-1]
+    if last is None:
+        return pieces, written
+    return ([last, *pieces[1:]] if at_end else [*pieces[:-1], last]), written
+
+
+def _source(piece: Piece) -> str:
+    return piece.text if isinstance(piece, Verbatim) else restore(piece.text, piece.marks, piece.writer)
+
+
+def _with_ruby_tags(item: InlineItem) -> Iterator[InlineItem]:
+    """Yield a text's items, its tags of ruby among them, but for those that a reference (`&lt;`) makes text of a page."""
+    at = 0
+    for tag in _RUBY_TAG.finditer(item.shown) if item.kind == "text" else ():
+        found = item.part(*tag.span())
+        if found.source.startswith("&"):
+            continue
+        if tag.start() > at:
+            yield item.part(at, tag.start())
+        yield InlineItem("close" if tag["slash"] else "open", found.source, name=tag["name"])
+        at = tag.end()
+    if not at:
+        yield item
+    elif at < len(item.shown):
+        yield item.part(at, len(item.shown))
+
+
+def _bases(items: Iterable[InlineItem]) -> list[InlineItem] | None:
+    """Return the items without readings and tags of ruby; None if a reading does not end. End tags of readings are optional."""
+    bases: list[InlineItem] = []
+    reading = ""
+    for item in items:
+        name = item.name.removeprefix("<").lower()
+        is_tag = item.kind != "text" and name in _RUBY_TAGS
+        if (is_tag or reading) and item.pieces:
+            return None
+        if not is_tag:
+            if not reading:
+                bases.append(item)
+        elif item.kind == "close":
+            reading = "" if name in (RUBY, reading) else reading
+        elif item.kind == "open" and not (reading == "rtc" and name in (READING, "rp")):
+            reading = name if name in _READINGS else ""
+    return None if reading else bases
+
+
+@dataclass(frozen=True, slots=True)
+class _Readings:
+    """Writes a block whose source has readings, which are aids to read the source's words: a text that is the source's
+    (`bare`, in the source's notation) as the source, all others as `writer` does."""
+
+    writer: Writer | None
+    bare: str
+    source: str
+
+    @property
+    def faithful(self) -> bool:
+        return getattr(self.writer, "faithful", True)
+
+    def __call__(self, text: str) -> str:
+        return self.writer(text) if self.writer else text
+
+    def arrange(self, written: list[str], edges: Sequence[Edge]) -> None:
+        if arrange := getattr(self.writer, "arrange", None):
+            arrange(written, edges)
+        if "".join(written) == self.bare:
+            written[:] = [self.source]
+
+
+# ---- what a block is made of
 
 _INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 
@@ -139,8 +269,8 @@ def _written_texts(texts: Iterable[_Node | str]) -> Iterator[tuple[str, str]]:
             yield "".join(item.shown for item in nodes), "".join(item.source for item in nodes)
 
 
-_TAG = re.compile(r"<(?P<slash>/?)(?P<name>\w[\w.:-]*)(?:\s[^<>]*)?(?<!/)>")
-"""A tag in a text that may be one of a pair."""
+_TAG = re.compile(r"(?P<bracket>[<\[{])(?P<slash>/?)(?P<name>\w[\w.:-]*)(?:[\s=][^<>]*)?(?<!/)[>\]}]")
+"""A tag in a text that may be one of a pair, in the brackets of XML, of BBCode or of Ren'Py."""
 
 
 def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[InlineItem]:
@@ -157,7 +287,7 @@ def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[Inli
             word = any(map(str.isalnum, kept.shown)) or kept.shown[0] in "{%<[$#"
             tag = _TAG.fullmatch(kept.shown)
             kind = "single" if tag is None else "close" if tag["slash"] else "open"
-            yield replace(kept, kind=kind, word=word, name=f"<{tag['name']}" if tag else "")
+            yield replace(kept, kind=kind, word=word, name=f"{tag['bracket']}{tag['name']}" if tag else "")
             at = stop
         if at < len(item.shown):
             yield item.part(at, len(item.shown)) if at else item

@@ -53,9 +53,10 @@ def _marked(text: str, keep: Spans) -> Iterator[Piece | None]:
     """Yield the pieces of one block, whose marks are opaque; halves of pairs that are not well nested become singles.
 
     A word to keep that was joined with a mark is shown to the model as a mark: it would read as another one of the text.
+    Tags of ruby are text here: who took the block out of its document has taken the readings out, too.
     """
     for start, stop in portions(text, 0, len(text)):
-        for piece in build(map(_mark_item, parts(text[start:stop])), keep):
+        for piece in build(map(_mark_item, parts(text[start:stop])), keep, readings=True):
             if isinstance(piece, Block):
                 own = (replace(mark, word=mark.word and not MARK.search(mark.opening)) for mark in piece.marks)
                 yield replace(piece, marks=tuple(own))

@@ -99,10 +99,14 @@ _ENDS_PARAGRAPH = _BLOCKS - {"br", "option", "optgroup", "textarea", "title", "l
 _PARAGRAPH = frozenset({"p"})
 """Elements that a start tag closes when they are the innermost open ones."""
 
-_TRANSLATED_ATTRIBUTES = frozenset({"alt", "title", "placeholder", "aria-label"})
+_TRANSLATED_ATTRIBUTES = _names(
+    "alt title placeholder aria-label aria-description aria-placeholder aria-roledescription aria-valuetext"
+)
+_ATTRIBUTES_OF = {**dict.fromkeys(("optgroup", "option", "track", "menu", "menuitem"), "label"), "th": "abbr"}
+"""Attributes that people read, of all elements and of some (https://html.spec.whatwg.org/#the-translate-attribute)."""
 _BUTTONS = frozenset({"submit", "button", "reset"})
 _DESCRIPTIONS = frozenset({"description", "og:title", "og:description", "twitter:title", "twitter:description"})
-_MAY_TRANSLATE = re.compile("alt|title|placeholder|aria-label|value|content", re.IGNORECASE)
+_MAY_TRANSLATE = re.compile("alt|title|placeholder|aria-|label|abbr|value|content", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +330,7 @@ class _Parser:
         if self._xml or found[0][-1] != ">" or not _MAY_TRANSLATE.search(found["attributes"]):
             return []
         attributes = self._attributes(found)
-        names = set(_TRANSLATED_ATTRIBUTES & attributes.keys())
+        names = (_TRANSLATED_ATTRIBUTES | {_ATTRIBUTES_OF.get(name, "alt")}) & attributes.keys()
         if name == "input" and "type" in attributes and _value(attributes["type"]).lower() in _BUTTONS:
             names |= {"value"} & attributes.keys()
         described = attributes.get("name") or attributes.get("property")
@@ -385,7 +389,7 @@ class _Parser:
         for item in decoded(self._text[start:stop], self._place, collapse=collapse and not self._xml):
             self._add(item)
         self._characters += stop - start
-        if self._characters > MAX_SEGMENT_CHARACTERS * 3 // 4:
+        if self._characters > self._within_ruby(MAX_SEGMENT_CHARACTERS * 3 // 4):
             self._end_block()
 
     def _other(self, start: int, stop: int, *, is_word: bool = False) -> None:
@@ -398,8 +402,12 @@ class _Parser:
 
     def _add(self, item: InlineItem) -> None:
         self._items.append(item)
-        if len(self._items) >= MOST_ITEMS:
+        if len(self._items) >= self._within_ruby(MOST_ITEMS):
             self._end_block()
+
+    def _within_ruby(self, most: int) -> int:
+        """A bound on a block, which is not cut between a word and its reading if that ends soon."""
+        return most + most // 4 if self._open["ruby"] else most
 
     def _add_untranslated(self, start: int, stop: int, *, is_block: bool = False, is_word: bool = False) -> None:
         self._run = (self._run[0] if self._run else start, stop)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, cast
@@ -24,7 +24,7 @@ import pyromark
 from wholetext.markup import html
 from wholetext.markup.blocks import InlineItem, Spans
 from wholetext.markup.html import TagRules
-from wholetext.markup.marks import Block, Edge, Piece, Verbatim
+from wholetext.markup.marks import Block, Edge, Piece, Verbatim, Writer
 from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
 from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS, portions
 
@@ -178,7 +178,7 @@ class _Reader:
         ends_with_blank_line = not _BLANK_LINE.search(source)
         for piece in html.pieces(source, self._keep, self._rules):
             if ends_with_blank_line and isinstance(piece, Block):
-                yield replace(piece, writer=_without_blank_lines(piece.writer))
+                yield replace(piece, writer=_WithoutBlankLines(piece.writer))
             else:
                 yield piece
         self._at = lines[-1][1]
@@ -532,11 +532,15 @@ def _brackets_are_text(text: str) -> bool:
     return depth == 0 and not re.search(r"\[\^|\][(\[:]|\]$|^\[[ xX]?\]", text)
 
 
-def _without_blank_lines(writer: Callable[[str], str] | None) -> Callable[[str], str]:
-    """Make a writer for an HTML block, which a blank line would end."""
+@dataclass(frozen=True, slots=True)
+class _WithoutBlankLines:
+    """Writes the texts of an HTML block, which a blank line would end."""
 
-    def write(text: str) -> str:
-        written = writer(text) if writer else text
-        return _BLANK_LINE.sub("", written)
+    writer: Writer | None
 
-    return write
+    def __call__(self, text: str) -> str:
+        return _BLANK_LINE.sub("", self.writer(text) if self.writer else text)
+
+    def arrange(self, written: list[str], edges: Sequence[Edge]) -> None:
+        if arrange := getattr(self.writer, "arrange", None):
+            arrange(written, edges)

@@ -1,10 +1,15 @@
-"""Finds spans that a translation must keep exactly: placeholders, tags, URLs, code, file names, versions, emoji."""
+"""Finds spans that a translation must keep exactly: placeholders, tags, URLs, code, file names, versions, emoji.
+
+What single tools write, games and frameworks, is a table: `tool_notations.py`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+
+from wholetext.markup.tool_notations import PATTERN, bracket_spans
 
 # Every part is bounded or anchored, so that a scan is linear for any text. Classes are ASCII, so that a span ends where
 # Chinese or Japanese follows without a space. `_W` has the characters that continue a word of Latin, Greek or Cyrillic.
@@ -51,6 +56,7 @@ _EMOJI = "|".join(
 )
 
 _BY_FIRST_CHARACTER = (
+    PATTERN,
     # code
     rf"(?<![{_W}`])(?:```[^`]{{1,2000}}```|``(?:[^`\n]|`(?!`)){{1,200}}``|`[^`\s](?:[^`\n]{{0,198}}[^`\s])?`)(?![{_W}`])",
     # tags (of React's and Lingui's messages, numbered), comments and what chat servers and Markdown write in angle brackets
@@ -124,12 +130,14 @@ _CONDITIONS = (
     r"(?<=:)(?=[/\\+\-]|[A-Za-z0-9][\w+-]{1,40}:|\+?\d{3}|[\w.+-]{1,64}@)"
     r"|(?<![A-Za-z0-9_.~:/)<\u00c0-\u024f\u0370-\u052f]/)(?<=/)(?=[^\s/])|(?<=/)(?=(?:no_)?think)|(?<=\.)(?=[A-Za-z/]|\d{1,5}[.A-Za-z\-+])"
     r"|(?<=[vV]\d)|(?<=0)(?=x)|(?<=\d)(?=[a-f])|(?<=[a-f]\d)|(?<=[0-9a-fA-F]{8}-)"
-    r"|(?<=\[)(?=[\[/A-Za-z0-9])|(?<=_)(?=_[A-Za-z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
+    r"|(?<=\[)(?=[\[/A-Za-z0-9_*-])|(?<=\|)(?=[crnTHh])|(?<=:)(?=[A-Z][A-Za-z])"
+    r"|(?<![\w/.'-]-)(?<=-)(?=[A-Za-z-])|(?<=_)(?=_[A-Za-z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
     r"|(?<=\d)(?=[A-Z])|(?<=[A-Z]\d)|(?<=\d)(?=\s?[<>+*=!&|])"
 )
-_SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[_0-9](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
-_ALWAYS = rf"{{<%@#$&`~\\\u27e6\u20e3\u203c\u2049\u2139{_SYMBOLS}\U0001f1e6-\U0001f1ff{_PICTURE}\u2194-\u21aa\u24c2\u3297\u3299"
-_SIGN = re.compile(rf"[{_ALWAYS}:/.\-(\[_0-9](?:(?<=[{_ALWAYS}])|{_CONDITIONS})", re.ASCII)
+_SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[_0-9|](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
+_PICTURES = rf"{_SYMBOLS}{_PICTURE}\U0001f1e6-\U0001f1ff\u2194-\u21aa\u24c2\u3297\u3299"
+_ALWAYS = rf"{{<%@#$&`~\xa3\xa7\\\u27e6\u20e3\u203c\u2049\u2139{_PICTURES}"
+_SIGN = re.compile(rf"[{_ALWAYS}:/.\-(\[_0-9|](?:(?<=[{_ALWAYS}])|{_CONDITIONS})", re.ASCII)
 """Every span has a match of this pattern. Most texts have none, and need no scan for spans."""
 
 MAX_SPAN_CHARACTERS = 2100
@@ -219,9 +227,16 @@ def _between_spans(text: str) -> Iterator[str]:
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     sign = _SIGN_ASCII if text.isascii() else _SIGN
-    for found in _SPAN.finditer(text) if sign.search(text) else ():
-        start, end = found.span()
-        yield start, _end_of_url(text, start, end) if found.lastgroup else end
+    if not sign.search(text):
+        return
+    at = 0
+    for begin, stop in (*(bracket_spans(text) if "[" in text else ()), (len(text), len(text))):
+        for found in _SPAN.finditer(text, at, begin):
+            start, end = found.span()
+            yield start, _end_of_url(text, start, end) if found.lastgroup else end
+        if begin < stop:
+            yield begin, stop
+        at = stop
 
 
 # Planning and each check of a segment ask for the spans of the same few texts.

@@ -1,0 +1,166 @@
+"""Notations of tools that stand in plain texts: tags and codes of games, placeholders of frameworks, options of commands.
+
+`NOTATIONS` is a table: what a tool calls it, its pattern, examples, and where the tool describes it. All of it is kept in a
+translation, tags that open and close as pairs. What is in brackets is a tag where the text closes it, too, and a name where
+the text has other notations of the tool: by itself `[door opens]` is text, as in subtitles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ToolNotation:
+    """A notation. `pattern` begins with a character that is no letter, and is linear: each of its parts is bounded."""
+
+    tool: str
+    what: str
+    pattern: str
+    examples: tuple[str, ...]
+    source: str
+
+
+_NAME = r"[A-Za-z_][\w.:-]{0,40}"
+_VALUE = r"(?:\"[^\"<>\[\]\n]{0,200}\"|'[^'<>\[\]\n]{0,200}'|[^\s<>\[\]{}\"']{1,200})"
+
+NOTATIONS: tuple[ToolNotation, ...] = (
+    ToolNotation(
+        "Unity, TextMesh Pro, Bethesda's games",
+        "tags with a value",
+        rf"<{_NAME}={_VALUE}(?:\s[^<>\n]{{0,200}})?/?>|<#[0-9A-Fa-f]{{3,8}}>",
+        ("<color=#B00>", "<size=30>", "<sprite=3>", '<link="a b">', "<Alias=Player>", "<#F00>"),
+        "https://docs.unity3d.com/Packages/com.unity.textmeshpro@4.0/manual/RichTextSupportedTags.html",
+    ),
+    ToolNotation(
+        "Unreal Engine", "the end of any tag", r"</>", ("</>",),
+        "https://dev.epicgames.com/documentation/en-us/unreal-engine/umg-rich-text-blocks-in-unreal-engine",
+    ),
+    ToolNotation(
+        "BBCode (forums, Godot, Steam), WordPress",
+        "tags with a value or attributes, items and ends of lines",
+        rf"\[(?![A-Z]+=[A-Z]+\])[A-Za-z][\w:-]{{0,40}}(?:={_VALUE}|(?:\s[\w-]{{1,40}}={_VALUE}){{1,9}})\s?/?\]|\[(?:\*|/\*|hr|br|lb|rb)\]",
+        ("[color=#f00]", "[url=https://example.com]", '[gallery ids="1"]', "[font size=12]", "[*]", "[br]"),
+        "https://docs.godotengine.org/en/stable/tutorials/ui/bbcode_in_richtextlabel.html",
+    ),
+    ToolNotation(
+        "RPG Maker",
+        "control codes",
+        r"\\[A-Za-z]{1,8}\[[\w.,:#-]{0,32}\]|\\[.|!^><$](?![\w/])",
+        (r"\C[0]", r"\N[1]", r"\V[12]", r"\FS[24]", r"\.", r"\|", r"\!"),
+        "https://rpgmakerofficial.com/product/MZ_help-en/#/01_11_01",
+    ),
+    ToolNotation(
+        "Ren'Py and others",
+        "names with a point, an index, a flag or an underscore in brackets",
+        r"\[(?=[\w.]{0,64}[_.!:\[])(?=[a-z_]|\w{1,64}\.)[A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63}|\[[\w'\"]{1,32}\]){0,4}"
+        r"(?:![a-z]{1,4})?(?::[\w.,+-]{1,12})?\]",
+        ("[player_name]", "[player.name]", "[items[0]]", "[name!t]", "[points:.2f]", "[Root.GetName]"),
+        "https://www.renpy.org/doc/html/text.html#interpolating-data",
+    ),
+    ToolNotation(
+        "Minecraft, Paradox's games", "colours", r"§(?:[0-9a-fk-or](?=[^\s\d.,;:)]|$)|r\b|[A-Z!])",
+        ("§aHello", "§r", "§Y", "§!"), "https://minecraft.wiki/w/Formatting_codes",
+    ),
+    ToolNotation(
+        "Paradox's games", "values and icons", r"\$[A-Za-z_]\w{0,63}(?:\|[^$\s]{1,8})?\$|£[a-z_]{2,32}£?",
+        ("$VALUE$", "$VALUE|+=1$", "£energy£"), "https://stellaris.paradoxwikis.com/Localisation_modding",
+    ),
+    ToolNotation(
+        "World of Warcraft", "colours, links, pictures",
+        r"\|c[0-9A-Fa-f]{8}|\|[rn](?![a-z])|\|T[^|\n]{1,100}\|t|\|H[^|\n]{1,100}\|h|\|h(?![a-z])",
+        ("|cffff0000", "|r", "|TInterface/Icons/a:16|t", "|Hitem:7073|h"), "https://warcraft.wiki.gg/wiki/UI_escape_sequences",
+    ),
+    ToolNotation(
+        "Wesnoth", "variables", r"\$[A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63}){1,4}\|?|\$[A-Za-z_]\w{0,63}\|",
+        ("$unit.name|", "$unit.name", "$name|"), "https://wiki.wesnoth.org/VariablesWML",
+    ),
+    ToolNotation(
+        "Twine", "macros", r"<</?[A-Za-z_][^<>\n]{0,100}>>", ("<<print $x>>", "<<endif>>"),
+        "https://twinery.org/cookbook/terms/terms_macros.html",
+    ),
+    ToolNotation(
+        "Apple's stringsdict", "variables", r"%(?:\d{1,2}\$)?#@\w{1,64}@", ("%#@count@", "%1$#@days@"),
+        "https://developer.apple.com/documentation/xcode/localizing-strings-that-contain-plurals",
+    ),
+    ToolNotation(
+        "C, Go, Python, gettext", "conversions with a width from an argument, and others",
+        r"(?<![\d%])(?:%(?:\d{1,2}\$)?[-+#0]{0,3}(?:\d{0,3}|\*)(?:\.(?:\d{1,3}|\*))?(?:hh|ll|I64|[hlLjzt])?[diouxXeEfFgGaAcspTvqr]"
+        r"|%'\d{0,3}(?:\.\d{1,3})?l{0,2}[diufFgG])(?![A-Za-z])",
+        ("%*d", "%.*s", "%v", "%q", "%T", "%ld", "%jd", "%I64d", "%r"), "https://pkg.go.dev/fmt",
+    ),
+    ToolNotation(
+        "Qt, KDE", "placeholders", r"(?<![\d%])%L?(?:\d{1,2}(?![\d%$])|n(?!\w))", ("%1", "%L2", "%n"),
+        "https://doc.qt.io/qt-6/qstring.html#arg",
+    ),
+    ToolNotation(
+        "Ruby", "named conversions", r"%<\w{1,64}>[-+0 #]{0,3}\d{0,3}(?:\.\d{1,3})?[sdifgexXc]", ("%<count>d", "%<price>.2f"),
+        "https://docs.ruby-lang.org/en/master/format_specifications_rdoc.html",
+    ),
+    ToolNotation(
+        "Swift, make, MSBuild", "values",
+        r"\\\([A-Za-z_][\w.]{0,63}\)|\$\([A-Za-z_][\w.]{0,63}\)", (r"\(user.name)", "$(NAME)"),
+        "https://docs.swift.org/swift-book/documentation/the-swift-programming-language/stringsandcharacters/",
+    ),
+    ToolNotation(
+        ".NET", "placeholders with a format",
+        r"\{\d{1,2}(?:,-?\d{1,3})?:[^{}\n]{1,40}\}", ("{0:yyyy-MM-dd HH:mm}", "{1,10:N2}"),
+        "https://learn.microsoft.com/dotnet/standard/base-types/composite-formatting",
+    ),
+    ToolNotation(
+        "Python", "placeholders with a format",
+        r"\{[A-Za-z_][\w.]{0,63}(?:![rsa])?:[ <>^+,.\d%A-Za-z-]{1,12}\}", ("{name: >10}", "{x!r:^12}"),
+        "https://docs.python.org/3/library/string.html#format-string-syntax",
+    ),
+    ToolNotation(
+        "Handlebars", "unescaped values", r"\{\{\{[^{}\n]{1,64}\}\}\}", ("{{{html}}}",), "https://handlebarsjs.com/guide/",
+    ),
+    ToolNotation(
+        "Fluent", "functions", r"\{ ?[A-Z]{2,20}\([^{}\n]{0,100}\) ?\}", ("{ NUMBER($n, minimumFractionDigits: 2) }",),
+        "https://projectfluent.org/fluent/guide/functions.html",
+    ),
+    ToolNotation(
+        "Maketext (Perl)", "arguments", r"\[_\d{1,2}\]", ("[_1]",), "https://perldoc.perl.org/Locale::Maketext",
+    ),
+    ToolNotation(
+        "Drupal", "placeholders",
+        r"(?<![\w%])%[a-z]{3,32}(?:_[a-z]{1,32}){0,4}(?![\w%-])",
+        ("%name", "%file_name"), "https://api.drupal.org/api/drupal/core!lib!Drupal!Component!Render!FormattableMarkup.php",
+    ),
+    ToolNotation(
+        "Laravel", "placeholders in capitals",
+        r"(?<!\S):(?:[A-Z][a-z]{2,32}|[A-Z]{2,32})(?:_[A-Za-z]{1,32}){0,3}(?![\w:])", (":Name", ":COUNT"),
+        "https://laravel.com/docs/localization#replacing-parameters-in-translation-strings",
+    ),
+    ToolNotation(
+        "commands", "options",
+        r"(?<![\w/.-])--[a-z][\w-]{1,40}(?<![-_])(?![\w-])|(?<![\w/.'’-])-[A-Za-z](?=,? --[a-z])|\[-{1,2}[A-Za-z][\w-]{0,40}\]",
+        ("--verbose", "-v, --verbose", "[-v]", "[--dry-run]"), "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
+    ),
+)  # fmt: skip
+
+PATTERN = "|".join(f"(?:{one.pattern})" for one in NOTATIONS)
+
+_CLOSING = re.compile(r"\[/([A-Za-z][\w:-]{0,40})\]")
+_TAG = re.compile(r"\[/?([A-Za-z][\w:-]{0,40})(?:[\s=][^\[\]\n]{0,200})?\]")
+_RENPY = re.compile(
+    r"\{(?:/[a-z]{1,12}|(?:w|p|nw|fast|cps|size|color|font|image|i|b|u|s|a|k|rt|alpha)(?:=[^{}\s]{0,64})?)\}"
+)
+_VARIABLE = re.compile(r"\[[a-z]\w{0,63}\]")
+
+
+def bracket_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield what is in brackets and is no text, in order: tags that the text closes, and names among tags of Ren'Py."""
+    names = {found[1] for found in _CLOSING.finditer(text)} if "[/" in text else set[str]()
+    if names:
+        opened: set[str] = set()
+        for tag in _TAG.finditer(text):
+            if tag[1] in names:
+                is_closing = text.startswith("[/", tag.start())
+                if not is_closing or tag[1] in opened:
+                    yield tag.span()
+                opened.add(tag[1])
+    elif _RENPY.search(text):
+        yield from (found.span() for found in _VARIABLE.finditer(text))

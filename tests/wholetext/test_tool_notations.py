@@ -1,0 +1,80 @@
+"""Notations of games and frameworks: what the table lists is kept wherever it stands, tags are pairs, and text stays text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.wholetext.reading import texts, written
+from wholetext.markup import document
+from wholetext.markup.spans import spans
+from wholetext.markup.tool_notations import NOTATIONS, ToolNotation
+
+DOCUMENTS = Path(__file__).parents[2] / "docs" / "documents.md"
+
+
+def kept(text: str) -> list[str]:
+    return [text[start:stop] for start, stop in spans(text)]
+
+
+@pytest.mark.parametrize("notation", NOTATIONS, ids=[one.tool for one in NOTATIONS])
+def test_each_example_is_kept_in_a_sentence(notation: ToolNotation) -> None:
+    for example in notation.examples:
+        text = f"Say {example} here."
+        covered = {at for start, stop in spans(text) for at in range(start, stop)}
+        found = re.search(notation.pattern, text)
+        assert found is not None and covered >= set(range(*found.span())), example
+        assert texts(document.pieces(text, "text"))[0].startswith("Say <x1/>")
+
+
+def test_the_docs_list_each_tool() -> None:
+    page = DOCUMENTS.read_text("utf-8")
+    for notation in NOTATIONS:
+        assert f"| {notation.tool} |" in page
+        assert notation.source.startswith("https://")
+
+
+@pytest.mark.parametrize(
+    "source, text",
+    [
+        ("Near <color=#BB0000><size=30>its end</size></color>, she said.", "Near <g1>its end</g1>, she said."),
+        (
+            "Press [b]the button[/b] and [url=https://a.com/b]the page[/url].",
+            "Press <g1>the button</g1> and <g2>the page</g2>.",
+        ),
+        ('A [wave amp="5"]wave [i]here[/i] too[/wave]!', "A <g1>wave <g2>here</g2> too</g1>!"),
+        ('Take [thing:part kind="iron"][/thing:part] now', "Take <x1/> now"),
+        (
+            "A {size=10}big one{/size} for [hero]!{w=0.5} {b}Go{/b}{nw}",
+            "A <g1>big one</g1> for <x2/>!<x3/> <g4>Go</g4><x5/>",
+        ),
+        ("Got \\C[2]the sword\\C[0], \\N[1]!", "Got <x1/>the sword<x2/>, <x3/>!"),
+        ("|cffff0000Red words|r and more", "<x1/>Red words<x2/> and more"),
+    ],
+)
+def test_tags_are_pairs(source: str, text: str) -> None:
+    assert texts(document.pieces(source, "text")) == [text]
+    assert written(document.pieces(source, "text")) == source
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[door opens]", "[Music]", "[laughs] Hello [in English]", "Usage: tool [options] [FILE]...", "see [note] below",
+        "Press [i] to go", "a well-known e-mail - not here", "--More--", "[NAME=VALUE]", "100% of it", "50% off", "Wait! stop",
+        "He said: Yes, :( and so on", "either | or", "1 < 2 is [true]", "Thirty-one -- or so", "§ 3 BGB", "the £5 note",
+    ],
+)  # fmt: skip
+def test_text_is_not_kept(text: str) -> None:
+    for one in kept(text):
+        assert not re.search(r"[A-Za-z]{2}", one)
+
+
+@pytest.mark.parametrize(
+    "part", ["[b]", "[/b]", "[b][/b]", "<a=", "[a=", "[a b=", "{w}[n]", "\\C[", "[a[", "|H", "--a-", "[a.", "%'"]
+)
+def test_hostile_texts_are_scanned_in_linear_work(part: str) -> None:
+    for text in (part * 20_000, f"x {part} " * 10_000):
+        assert written(document.pieces(text, "text")) == text
