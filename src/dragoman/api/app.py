@@ -68,6 +68,14 @@ FEATURES = (
     Feature(
         router=openai_responses.router, error_formats=openai_responses.ERROR_FORMATS, is_foreign=True, origins="all"
     ),
+    Feature(
+        router=deepl.router,
+        error_formats=deepl.ERROR_FORMATS,
+        is_foreign=True,
+        origins="all",
+        private=("/v2/glossar", "/v3/glossaries", "/v3/translation_memories"),
+        uploads=("/v2/document", deepl.MEMORY_UPLOAD_PATH),
+    ),
     Feature(router=ollama.router, error_formats=ollama.ERROR_FORMATS, is_foreign=True, origins="all"),
     # before LibreTranslate, whose paths it shares
     Feature(router=microsoft.router, error_formats=microsoft.ERROR_FORMATS, is_foreign=True, origins="all"),
@@ -81,14 +89,6 @@ FEATURES = (
     Feature(router=libretranslate.suggestions, is_foreign=True, origins="keyed"),
     Feature(router=google.router, error_formats=google.ERROR_FORMATS, is_foreign=True, origins="all"),
     Feature(router=plugins.router, error_formats=plugins.ERROR_FORMATS, is_foreign=True, origins="all"),
-    Feature(
-        router=deepl.router,
-        error_formats=deepl.ERROR_FORMATS,
-        is_foreign=True,
-        origins="all",
-        private=("/v2/glossar", "/v3/glossaries", "/v3/translation_memories"),
-        uploads=("/v2/document", deepl.MEMORY_UPLOAD_PATH),
-    ),
     # this server's own
     Feature(router=glossaries.router),
     Feature(router=memories.router, uploads=(memories.IMPORT_PATH,)),
