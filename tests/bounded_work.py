@@ -74,6 +74,11 @@ READS = (
     *_read("/health"),
     *_read("/openapi.json"),
     *_read("/download_file/{name}", "/download_file/" + "x" * 60_000),
+    *_read("/languages", "/languages?api-version=3.0&scope=" + "a," * 30_000),
+    *_read("/translate", "/translate?to=ja&" + "text=a&" * 9_000, "/translate?from=en&to=ja&text=" + "a" * 60_000),
+    *_read("/api/tags"),
+    *_read("/api/ps"),
+    *_read("/api/version"),
     *_read("/language/translate/v2", "/language/translate/v2?target=ja&" + "q=a&" * 15_000),
     *_read("/language/translate/v2/detect", "/language/translate/v2/detect" + _LONG_QUERY),
     *_read("/language/translate/v2/languages", "/language/translate/v2/languages" + _LONG_QUERY),
@@ -128,7 +133,17 @@ READS = (
     *_read("/web", "/web/dragoman.js"),
     *(
         row
-        for path in ("/openapi.json", "/download_file/{name}", "/healthz", "/readyz", "/", "/engine", "/docs")
+        for path in (
+            "/openapi.json",
+            "/download_file/{name}",
+            "/healthz",
+            "/readyz",
+            "/api/tags",
+            "/api/version",
+            "/",
+            "/engine",
+            "/docs",
+        )
         for row in _read(path, path.replace("{name}", "x"), method="HEAD")
     ),
 )
@@ -143,6 +158,9 @@ _OTHER_BODIES = (
     Row("PUT", "/v3/translation_memories/upload", "/v3/translation_memories/upload?token=x", kinds=("tmx",)),
     Row("POST", f"{_DEEPL_MEMORY}/export", "/v3/translation_memories/{memory}/export", kinds=("json",)),
     Row("POST", "/mcp", "/mcp", kinds=("mcp",)),
+    Row("POST", "/translate", "/translate?api-version=3.0" + "&to=ja" * 9_000, kinds=("elements",)),
+    Row("POST", "/translate", "/translate?api-version=2026-06-06", kinds=("inputs",)),
+    Row("POST", "/detect", "/detect?api-version=3.0", kinds=("elements",), limits=DETECTING),
     Row("POST", "/v1/reload", "/v1/reload", kinds=("json",)),
     Row("DELETE", "/v3/glossaries/{glossary_id}", "/v3/glossaries/x", kinds=("json",)),
     Row("DELETE", "/v2/glossaries/{glossary_id}", "/v2/glossaries/x", kinds=("json",)),
@@ -163,6 +181,7 @@ _KINDS = {
     "/v1/translate": ("texts",),
     "/v1/chat/completions": ("chat",),
     "/v1/responses": ("responses",),
+    "/api/chat": ("ollama",),
     "/v1/glossaries/{glossary}/entries": ("tables",),
     "/v1/documents": ("files",),
     "/translate_file": ("files",),
@@ -240,7 +259,7 @@ def _texts(route: Route) -> Iterator[Shape]:
     """Strings of at most a million characters, and long lists, in the field of the text, beside other fields."""
 
     def of(value: object) -> bytes:
-        if path_of(route) == "/v1/chat/completions" and isinstance(value, str):
+        if route.text == "messages" and isinstance(value, str):
             value = [{"role": "user", "content": value}]
         elif isinstance(value, str) and len(value) > MB:
             value = [value[at : at + MB] for at in range(0, len(value), MB)]
@@ -389,6 +408,51 @@ def _response_shapes() -> Iterator[Shape]:
     yield Shape("items", lambda size: _json(model="dragoman/ja", input=_list(item, size)))
 
 
+def _ollama_shapes() -> Iterator[Shape]:
+    def chat(content: object, **values: object) -> bytes:
+        text = content if isinstance(content, str) else json.dumps(content)
+        return _json(model="dragoman/ja", messages=[{"role": "user", "content": text}], **values)
+
+    yield from _schema_shapes(lambda schema, content: chat(content, format="json" if schema is None else schema))
+    yield Shape("format", lambda size: chat("a", format="x" * size))
+    yield Shape("options", lambda size: chat("a", options=_object(1, size)))
+    yield Shape("tools", lambda size: chat("a", tools=_list({"type": "function"}, size)))
+    image = {"role": "user", "content": "a"}
+    yield Shape("images", lambda size: _json(model="dragoman/ja", messages=[image | {"images": _list("a", size)}]))
+    yield Shape("one image", lambda size: _json(model="dragoman/ja", messages=[image | {"images": ["a" * size]}]))
+    yield Shape("model", lambda size: _json(model="dragoman:" + "x" * size, messages=[image]))
+    yield Shape("messages", lambda size: _json(model="dragoman/ja", messages=_list(image, size)))
+
+
+def _element_shapes() -> Iterator[Shape]:
+    """Version 3.0 of Microsoft's API."""
+    for name, element in (("texts", {"Text": "a"}), ("no texts", {}), ("numbers", {"Text": 1})):
+        yield Shape(f"elements: {name}", lambda size, element=element: json.dumps(_list(element, size)).encode())
+    yield Shape("elements: numbers alone", lambda size: json.dumps(_list(1, size)).encode())
+    yield Shape("elements: one text", lambda size: json.dumps([{"Text": "a" * size}]).encode())
+    yield Shape("elements: one element", lambda size: json.dumps([_object(1, size)]).encode())
+    yield Shape("elements: a long name", lambda size: json.dumps([{"X" * size: 1}]).encode())
+
+
+def _input_shapes() -> Iterator[Shape]:
+    """Its successor."""
+    target = {"language": "ja"}
+
+    def sent(item: object, size: int) -> bytes:
+        return _json(inputs=_list(item, size))
+
+    yield Shape("inputs", lambda size: sent({"text": "a", "targets": [target]}, size))
+    yield Shape("inputs: no targets", lambda size: sent({"text": "a"}, size))
+    yield Shape("inputs: targets", lambda size: _json(inputs=[{"text": "a", "targets": _list(target, size)}]))
+    yield Shape("inputs: of many targets", lambda size: sent({"text": "a", "targets": [target] * 100}, size))
+    pairs = [{"source": "a", "target": "b"}] * 5
+    yield Shape(
+        "inputs: pairs", lambda size: sent({"text": "a", "targets": [target | {"referenceTextPairs": pairs}]}, size)
+    )
+    languages = [{"language": f"{first}{second}"} for first in "abcdefghij" for second in "abcdefghijklmnopqrstuvwxyz"]
+    yield Shape("inputs: languages", lambda size: sent({"text": "a", "targets": languages}, size))
+
+
 def _mcp_shapes() -> Iterator[Shape]:
     def called(tool: str, **arguments: object) -> bytes:
         return _json(jsonrpc="2.0", id=1, method="tools/call", params={"name": tool, "arguments": arguments})
@@ -520,6 +584,9 @@ _OF_KIND: Mapping[str, Callable[[], Iterator[Shape]]] = {
     "texts": _format_shapes,
     "chat": _chat_shapes,
     "responses": _response_shapes,
+    "ollama": _ollama_shapes,
+    "elements": _element_shapes,
+    "inputs": _input_shapes,
     "mcp": _mcp_shapes,
     "tables": _table_shapes,
     "tmx": _tmx_shapes,

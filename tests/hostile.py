@@ -34,9 +34,11 @@ class Route:
 _DEEPL_GLOSSARY = "/v3/glossaries/11111111-1111-1111-1111-111111111111"
 _SEGMENT = "/v1/documents/0123456789ABCDEF0123456789ABCDEF/segments/0"
 _PAIR = "source=en&target=ja"
+_VERSION, _BY_DATE = "api-version=3.0", "api-version=2026-06-06"
 ROUTES = (
     Route("POST", "/v1/translate", rest={"target": "ja"}, forms=False),
     Route("POST", "/v1/chat/completions", "messages", "model", {"model": "dragoman/ja"}, forms=False),
+    Route("POST", "/chat/completions", "messages", "model", {"model": "dragoman/ja"}, forms=False),
     Route("POST", "/v1/completions", "prompt", "model", {"model": "dragoman/ja"}, forms=False),
     Route("POST", "/v1/responses", "input", "model", {"model": "dragoman/ja"}, forms=False),
     Route("POST", "/v1/glossaries", "dictionaries", "name", {"name": "x"}, forms=False),
@@ -67,6 +69,14 @@ ROUTES = (
     Route("POST", "/deeplx/translate", "text", "target_lang", {"target_lang": "ja"}),
     Route("POST", "/immersive/translate", "text_list", "target_lang", {"target_lang": "ja"}),
     Route("POST", "/kiss/translate", "texts", "to", {"to": "ja"}),
+    Route("POST", "/deeplx", "text", "target_lang", {"target_lang": "ja"}),
+    Route("POST", "/imme", "text_list", "target_lang", {"target_lang": "ja"}),
+    Route("POST", "/kiss", "texts", "to", {"to": "ja"}),
+    Route("POST", "/api/chat", "messages", "model", {"model": "dragoman/ja"}, forms=False),
+    Route("POST", "/api/generate", "prompt", "model", {"model": "dragoman/ja"}, forms=False),
+    Route("POST", "/api/show", "model", "name", forms=False),
+    Route("POST", f"/translate?{_BY_DATE}", "inputs", "inputs", forms=False),
+    Route("POST", f"/detect?{_VERSION}", "text", "text", forms=False),
 )
 """Every route that reads a body; `tests/api/test_bodies.py` compares them with the app's."""
 

@@ -109,8 +109,8 @@ class ServerSettings:
     max_text_characters: Positive = _setting(1_000_000, "a longer text is refused with 413")
     heartbeat: Literal["all", "deepl", "none"] = _setting(
         "all",
-        "APIs whose answers begin with white space where they take over 3 s, for clients that count silence: all of other "
-        "servers (DeepL's, LibreTranslate's, Google's, the plug-ins'), DeepL's alone, or none",
+        "APIs whose answers begin with white space where they take over 3 s, for clients that count silence: "
+        "DeepL's, LibreTranslate's, Google's and the plug-ins' (all), DeepL's alone, or none",
     )
     drain_timeout_s: Seconds = _setting(60.0, "on SIGTERM, how long to wait for requests in flight")
     operator_port: Annotated[int, Bound(ge=0, le=65535)] | None = _setting(

@@ -178,7 +178,20 @@ Priority = Literal["interactive", "bulk"]
 KeyRole = Literal["translate", "operator"]
 """What a key is for. `operator`: also the server's metrics, statistics and keys."""
 
-ApiName = Literal["native", "deepl", "libretranslate", "google", "openai", "deeplx", "immersive", "kiss", "mcp"]
+ApiName = Literal[
+    "native",
+    "deepl",
+    "libretranslate",
+    "google",
+    "microsoft",
+    "openai",
+    "ollama",
+    "deeplx",
+    "immersive",
+    "kiss",
+    "xunity",
+    "mcp",
+]
 """The APIs that a call can come by: a label of metrics."""
 
 

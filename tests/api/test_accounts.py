@@ -40,8 +40,9 @@ OPEN_PATHS = {
     "/frontend/settings",
     "/spec",
     "/health",
+    "/api/version",
 }
-"""What needs no key: the page without what it shows, the probes, and what LibreTranslate's clients ask without one."""
+"""What needs no key: the page without what it shows, the probes, and what clients of others' servers ask without one."""
 
 
 @dataclass

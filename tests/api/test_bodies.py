@@ -134,12 +134,14 @@ def fields_of(schema: dict[str, Any], schemas: dict[str, dict[str, Any]]) -> set
 async def test_no_value_of_a_field_is_a_fault_of_the_server(
     client: httpx.AsyncClient, key: list[str], route: Route
 ) -> None:
-    described = (create_app(fake_service()).openapi(), *map(description, FILES))
-    [(operation, schemas)] = [
+    apis = ["microsoft"] if "api-version" in route.path else [api for api in FILES if api != "microsoft"]
+    described = (create_app(fake_service()).openapi(), *map(description, apis))
+    found = [
         (operations[path_of(route)].get(route.method.lower(), {}), one["components"]["schemas"])
         for one in described
         if path_of(route) in (operations := one["paths"])
     ]
+    operation, schemas = max(found, key=lambda one: bool(one[0]))  # another file may have another method of the path
     schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
     fields = fields_of(schema, schemas)
     for field in sorted({*fields, route.text, route.short, "unknown"}):
@@ -153,7 +155,8 @@ async def test_no_value_of_a_field_is_a_fault_of_the_server(
             headers = {"X-API-Key": key[0], "Content-Type": "application/json"}
             answer = await client.request(route.method, route.path, content=body, headers=headers)
             assert answer.status_code < 500, (body[:100], answer.text)
-            json.loads(answer.content or b"null", parse_constant=pytest.fail)
+            for line in answer.content.splitlines():  # of an answer that is streamed as lines, several
+                json.loads(line, parse_constant=pytest.fail)
 
 
 async def test_options_have_limits(client: httpx.AsyncClient, key: list[str]) -> None:

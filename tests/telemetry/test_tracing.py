@@ -200,6 +200,15 @@ async def test_probes_are_not_traced_and_unknown_paths_not_repeated() -> None:
     assert attributes(unknown)["error.type"] == "not_found"
 
 
+async def test_the_text_of_a_query_is_not_traced() -> None:
+    """`Traced.spans` looks for it."""
+    traced = Traced(fake_service())
+    async with served(traced.service) as client:
+        for target in ("ja", "zz"):
+            await client.get("/translate", params={"from": "en", "to": target, "text": f"Where is {SECRET}?"})
+    assert [one.name for one in traced.spans() if one.parent is None] == ["GET /translate", "GET /translate"]
+
+
 def test_an_endpoint_is_a_url_with_otlps_path_unless_it_names_one() -> None:
     assert (
         traces_url("http://collector:4318") == traces_url("http://collector:4318/") == "http://collector:4318/v1/traces"

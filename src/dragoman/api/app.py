@@ -14,7 +14,7 @@ from starlette.routing import Route
 from dragoman import __version__
 from dragoman.api import documents, errors, glossaries, memories, native, operators
 from dragoman.api.answers import ClientGone, closed
-from dragoman.api.compat import deepl, google, libretranslate, openai, openai_responses, plugins
+from dragoman.api.compat import deepl, google, libretranslate, microsoft, ollama, openai, openai_responses, plugins
 from dragoman.api.input import MAX_KEYLESS_BODIES, MAX_KEYLESS_UPLOADS, MAX_VALUES, NEEDS_OPERATOR
 from dragoman.api.mcp import endpoint as mcp
 from dragoman.api.middleware import RequestMiddleware, RootPath, comma_separated, host_rule
@@ -34,7 +34,7 @@ class Feature:
     """What routes that belong together are to the app.
 
     Attributes:
-        error_formats: How faults are answered, by the beginning of a path; other paths have the native format.
+        error_formats: How faults are answered, by the beginning of a path (`errors.install`); others have the native format.
         is_foreign: They are an API of others, which their owners describe: this server's OpenAPI leaves them out.
         origins: Whether web pages of other origins may call them; `keyed`: where a key is needed, which such a page does not
             have: otherwise it could read or change what belongs to everybody.
@@ -69,6 +69,17 @@ FEATURES = (
         router=openai_responses.router, error_formats=openai_responses.ERROR_FORMATS, is_foreign=True, origins="all"
     ),
     Feature(
+        router=deepl.router,
+        error_formats=deepl.ERROR_FORMATS,
+        is_foreign=True,
+        origins="all",
+        private=("/v2/glossar", "/v3/glossaries", "/v3/translation_memories"),
+        uploads=("/v2/document", deepl.MEMORY_UPLOAD_PATH),
+    ),
+    Feature(router=ollama.router, error_formats=ollama.ERROR_FORMATS, is_foreign=True, origins="all"),
+    # before LibreTranslate, whose paths it shares
+    Feature(router=microsoft.router, error_formats=microsoft.ERROR_FORMATS, is_foreign=True, origins="all"),
+    Feature(
         router=libretranslate.router,
         error_formats=libretranslate.ERROR_FORMATS,
         is_foreign=True,
@@ -78,14 +89,6 @@ FEATURES = (
     Feature(router=libretranslate.suggestions, is_foreign=True, origins="keyed"),
     Feature(router=google.router, error_formats=google.ERROR_FORMATS, is_foreign=True, origins="all"),
     Feature(router=plugins.router, error_formats=plugins.ERROR_FORMATS, is_foreign=True, origins="all"),
-    Feature(
-        router=deepl.router,
-        error_formats=deepl.ERROR_FORMATS,
-        is_foreign=True,
-        origins="all",
-        private=("/v2/glossar", "/v3/glossaries", "/v3/translation_memories"),
-        uploads=("/v2/document", deepl.MEMORY_UPLOAD_PATH),
-    ),
     # this server's own
     Feature(router=glossaries.router),
     Feature(router=memories.router, uploads=(memories.IMPORT_PATH,)),

@@ -1,7 +1,8 @@
 """Errors to HTTP: the one place where a `DragomanError` gets a response, and the shape of every other error.
 
 The native API's shape is {"error": {"code": "...", "message": "...", "param": "..."}}. Other APIs have their own, by the
-beginning of their paths: `install` is given a function for each that makes a response of a `Fault`.
+beginning of their paths, and a parameter of the query where two APIs have the same: `install` is given a function for each that
+makes a response of a `Fault`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
@@ -93,9 +95,16 @@ def response(fault: Fault | DragomanError, scope: Scope) -> Response:
     note_fault(fault.code)
     formats: Mapping[str, ErrorFormat] = scope["app"].state.error_formats
     path: str = scope["path"]
-    by_path = next((formats[prefix] for prefix in formats if path.startswith(prefix)), native_format)
-    chosen: ErrorFormat = scope.get("state", {}).get("error_format", by_path)
+    query = scope.get("query_string", b"")
+    of_request = next((formats[form] for form in formats if _begins_with(path, query, form)), native_format)
+    chosen: ErrorFormat = scope.get("state", {}).get("error_format", of_request)
     return chosen(fault)
+
+
+def _begins_with(path: str, query: bytes, form: str) -> bool:
+    """Whether a request has this beginning of a path and, where a `?` is in it, the parameter that follows."""
+    prefix, _, name = form.partition("?")
+    return path.startswith(prefix) and (not name or name in QueryParams(query))
 
 
 async def _on_dragoman_error(request: Request, error: Exception) -> Response:
@@ -163,7 +172,8 @@ def _releasing(handler: Handler) -> Handler:
 
 
 def install(app: FastAPI, formats: Mapping[str, ErrorFormat]) -> None:
-    """Give errors the native API's format, or another's by the beginning of the path.
+    """Give errors the native API's format, or another's by the beginning of the path: `/detect`, or `/detect?NAME` where the
+    query has this parameter. The first that fits is taken.
 
     `RequestMiddleware` does so for all others.
     """

@@ -1,7 +1,7 @@
 """What every API reads from a request: who calls, the body and its JSON within bounds, the texts and options of a call.
 
-A key comes in a header (`Authorization: Bearer K`, `Authorization: DeepL-Auth-Key K`, `X-API-Key: K`, `X-Goog-Api-Key: K`);
-the clients of some APIs send it in the body or the query.
+A key comes in a header (`Authorization: Bearer K`, `Authorization: DeepL-Auth-Key K`, or one of `_KEY_HEADERS`); the clients of
+some APIs send it in the body or the query.
 
 A body of a few megabytes can hold millions of values, which would take seconds to parse and to validate. What a body holds is
 therefore counted before it is parsed; large bodies are parsed in a thread, one at a time. Forms are parsed in `forms.py`.
@@ -50,6 +50,7 @@ T = TypeVar("T")
 # ---- who calls
 
 _SCHEMES = frozenset({"bearer", "deepl-auth-key"})
+_KEY_HEADERS = ("x-api-key", "x-goog-api-key", "ocp-apim-subscription-key")
 MAX_KEYLESS_BODIES = 8
 """Large bodies that are read concurrently for clients whose key, if they have one, is in the body."""
 MAX_KEYLESS_UPLOADS = 4
@@ -75,7 +76,7 @@ def key_in_headers(request: Request) -> str | None:
         key, scheme = scheme, "bearer"
     if scheme.lower() in _SCHEMES and key.strip():
         return key.strip()
-    return headers.get("x-api-key") or headers.get("x-goog-api-key") or None
+    return next((key for name in _KEY_HEADERS if (key := headers.get(name))), None)
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ ACCOUNTS = (
     Account("", "fast", requests_per_s=0.001),
     Account("", "korean", languages=frozenset({"ko"})),
 )
-REQUESTS: dict[str, dict[str, Any]] = {
+REQUESTS: dict[str, Any] = {
     "/v1/translate": {"text": "Good morning.", "source": "en", "target": "ja"},
     "/v1/chat/completions": {"model": "dragoman/ja", "messages": [{"role": "user", "content": "Good morning."}]},
     "/v1/completions": {"model": "dragoman/ja", "prompt": "Good morning."},
@@ -39,8 +39,20 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "/immersive/translate": {"text_list": ["Good morning."], "source_lang": "en", "target_lang": "ja"},
     "/kiss/translate": {"text": "Good morning.", "from": "en", "to": "ja"},
     "/translate/batch": {"texts": ["Good morning."], "from": "en", "to": "ja"},
+    "/chat/completions": {"model": "dragoman/ja", "messages": [{"role": "user", "content": "Good morning."}]},
+    "/deeplx": {"text": "Good morning.", "source_lang": "en", "target_lang": "ja"},
+    "/imme": {"text_list": ["Good morning."], "source_lang": "en", "target_lang": "ja"},
+    "/kiss": {"text": "Good morning.", "from": "en", "to": "ja"},
+    "/api/chat": {"model": "dragoman/ja", "messages": [{"role": "user", "content": "Good morning."}], "stream": False},
+    "/api/generate": {"model": "dragoman/ja", "prompt": "Good morning.", "stream": False},
+    "/translate?api-version=3.0&from=en&to=ja": [{"Text": "Good morning."}],
+    "/translate?api-version=2026-06-06": {
+        "inputs": [{"text": "Good morning.", "language": "en", "targets": [{"language": "ja"}]}]
+    },
 }
-RETRYING = tuple(path for path in REQUESTS if not path.startswith("/v1/"))
+_AS_A_CHAT = ("/v1/", "/chat/", "/api/")
+"""Whose calls end with the client's connection."""
+RETRYING = tuple(path for path in REQUESTS if not path.startswith(_AS_A_CHAT))
 STATUSES = {
     #                         none wrong revoked used up, too fast, another language
     "/v1/translate": (401, 401, 401, 403, 429, 403),
@@ -54,6 +66,14 @@ STATUSES = {
     "/immersive/translate": (401, 401, 401, 403, 429, 403),
     "/kiss/translate": (401, 401, 401, 403, 429, 403),
     "/translate/batch": (400, 403, 403, 429, 429, 403),
+    "/chat/completions": (401, 401, 401, 429, 429, 403),
+    "/deeplx": (401, 401, 401, 429, 429, 403),
+    "/imme": (401, 401, 401, 403, 429, 403),
+    "/kiss": (401, 401, 401, 403, 429, 403),
+    "/api/chat": (401, 401, 401, 429, 429, 403),
+    "/api/generate": (401, 401, 401, 429, 429, 403),
+    "/translate?api-version=3.0&from=en&to=ja": (401, 401, 401, 403, 429, 403),
+    "/translate?api-version=2026-06-06": (401, 401, 401, 403, 429, 403),
 }
 
 
@@ -156,6 +176,8 @@ async def test_headers_that_carry_a_key(client: httpx.AsyncClient, keys: dict[st
         ("/v2/translate", "Authorization", "deepl-auth-key "),
         ("/v1/translate", "X-API-Key", ""),
         ("/translate/batch", "Authorization", ""),
+        ("/translate?api-version=3.0&from=en&to=ja", "Ocp-Apim-Subscription-Key", ""),
+        ("/api/chat", "Authorization", "Bearer "),
     ):
         for key, is_good in ((keys["good"], True), (f"{keys['good']}:fx", True), ("drg_wrong", False)):
             answer = await client.post(path, json=REQUESTS[path], headers={name: prefix + key})

@@ -209,6 +209,6 @@ async def test_what_is_not_offered_is_not_found(client: httpx.AsyncClient) -> No
 
 
 async def test_a_wrong_method_is_refused_in_libretranslates_format(client: httpx.AsyncClient) -> None:
-    answer = await client.get("/translate")
+    answer = await client.put("/translate")
     assert answer.status_code == 405
     assert isinstance(answer.json()["error"], str)

@@ -245,6 +245,11 @@ def served_tag(service: TranslationService, code: str, name: str) -> str:
         raise UnsupportedLanguage(f"{code[: languages.MAX_TAG_CHARACTERS]} is not supported", param=name) from None
 
 
+def scripted_code(tag: str) -> str:
+    """A model's tag as LibreTranslate and Microsoft spell it: Chinese by script."""
+    return f"zh-{languages.script(tag)}" if languages.primary(tag) == "zh" else tag
+
+
 def regional_code(tag: str) -> str:
     """A model's tag as Google and the plug-ins spell it: Chinese by region."""
     if languages.primary(tag) != "zh":

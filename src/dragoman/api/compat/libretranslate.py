@@ -28,6 +28,7 @@ from dragoman.api.compat.exchange import (
     caller,
     read_fields,
     receive_upload,
+    scripted_code,
     served_tag,
 )
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
@@ -76,11 +77,6 @@ ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(
     ("/translate", "/download_file", "/detect", "/languages", "/frontend/settings", "/spec", "/health", "/suggest"),
     error_format,
 )
-
-
-def code_of(tag: str) -> str:
-    """LibreTranslate's code, in the long form, for a model's tag."""
-    return f"zh-{languages.script(tag)}" if languages.primary(tag) == "zh" else tag
 
 
 _MISSING = "Invalid request: missing {} parameter"
@@ -137,7 +133,7 @@ def _language(one: Detection) -> dict[str, object]:
     """What has no language is English with confidence 0, as LibreTranslate says."""
     if one.language is None:
         return {"confidence": 0.0, "language": "en"}
-    return {"confidence": round(100 * one.confidence, 1), "language": code_of(one.language)}
+    return {"confidence": round(100 * one.confidence, 1), "language": scripted_code(one.language)}
 
 
 # ---- files
@@ -215,9 +211,9 @@ async def list_languages(service: Service) -> Response:
     return JsonResponse(
         [
             {
-                "code": code_of(tag),
+                "code": scripted_code(tag),
                 "name": languages.name(tag),
-                "targets": [code_of(to) for to in profile.languages if to == tag or profile.serves(tag, to)],
+                "targets": [scripted_code(to) for to in profile.languages if to == tag or profile.serves(tag, to)],
             }
             for tag in profile.languages
         ]
@@ -266,7 +262,7 @@ async def frontend_settings(http: Request, service: Service) -> Response:
             ],
             "language": {
                 "source": {"code": "auto", "name": "Auto Detect"},
-                "target": {"code": code_of(target), "name": languages.name(target)},
+                "target": {"code": scripted_code(target), "name": languages.name(target)},
             },
         }
     )

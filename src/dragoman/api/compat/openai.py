@@ -40,9 +40,11 @@ from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import Role, TextDelta, TextDone, Translation
 
-router = APIRouter(prefix="/v1", route_class=KeyFirstRoute)
+router = APIRouter(route_class=KeyFirstRoute)
 
-ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(("/v1/chat/", "/v1/completions", "/v1/models"), ERROR_FORMAT)
+ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(
+    ("/v1/chat/", "/v1/completions", "/v1/models", "/chat/"), ERROR_FORMAT
+)
 
 
 # ---- requests
@@ -110,7 +112,8 @@ def _check_supported(body: ChatBody | CompletionBody, *refused: str) -> None:
 # ---- answers
 
 
-@router.post("/chat/completions")
+@router.post("/v1/chat/completions")
+@router.post("/chat/completions")  # of programs that are given the address without /v1
 async def complete_chat(body: ChatBody, http: Request, service: Service, account: Caller) -> Response:
     """Translate as a chat model: the content of the answer is the translation of the text in the last user message."""
     _check_supported(body, "functions")
@@ -132,7 +135,7 @@ async def complete_chat(body: ChatBody, http: Request, service: Service, account
     return await _answer(http, service, asked, writer, streamed=bool(body.stream))
 
 
-@router.post("/completions")
+@router.post("/v1/completions")
 async def complete(body: CompletionBody, http: Request, service: Service, account: Caller) -> Response:
     """Translate as a model: the text of the answer is the translation of the text in the prompt."""
     _check_supported(body, "suffix", "echo")
@@ -145,7 +148,7 @@ async def complete(body: CompletionBody, http: Request, service: Service, accoun
     return await _answer(http, service, asked, writer, streamed=bool(body.stream))
 
 
-@router.get("/models/{id:path}", dependencies=[NEEDS_KEY])
+@router.get("/v1/models/{id:path}", dependencies=[NEEDS_KEY])
 async def get_model(id: str, service: Service) -> schemas.ModelOut:
     """The served model, under its name or one that names a target language: `dragoman/ja`."""
     if id not in native.model_ids(service) and id != "dragoman":

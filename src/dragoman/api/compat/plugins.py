@@ -1,7 +1,8 @@
-"""The custom APIs of browser plug-ins: DeepLX's, Immersive Translate's and KISS Translator's, and with it MTranServer's.
+"""The custom APIs of browser plug-ins: DeepLX's, Immersive Translate's and KISS Translator's, with it MTranServer's, and
+XUnity.AutoTranslator's.
 
-Each has a path of its own, and is recognised by its fields where it is sent to LibreTranslate's `/translate`. Their clients
-can often set nothing but an address: a key may stand in the query, as `key`, `api_key` or `token`.
+Each has a path of its own, a short one (MTranServer's), and is recognised by its fields where it is sent to LibreTranslate's
+`/translate`. Their clients can often set nothing but an address: a key may stand in the query, as `key`, `api_key` or `token`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from collections.abc import Awaitable, Callable
 from secrets import randbelow
 from typing import Annotated, cast
 
-from fastapi import APIRouter
-from fastapi.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import PlainTextResponse, Response
 
 from dragoman import languages
-from dragoman.api.answers import json_items
+from dragoman.api.answers import json_items, while_connected
+from dragoman.api.compat import RETRY_GRACE_S
 from dragoman.api.compat.exchange import Call, Fields, caller, regional_code
 from dragoman.api.errors import ErrorFormat, foreign_format, native_format
-from dragoman.errors import EmptyText
-from dragoman.types import ApiName, TextFormat, Translation
+from dragoman.api.input import call_of
+from dragoman.errors import EmptyText, Forbidden
+from dragoman.types import ApiName, TextFormat, Translation, TranslationRequest
 
 router = APIRouter()
 
@@ -32,7 +35,7 @@ PlugInCall = Annotated[Call, caller(*KEY_NAMES)]
 _deeplx_format = foreign_format(
     {"quota_exceeded": 429}, lambda status, fault: {"code": status, "message": fault.message}
 )
-ERROR_FORMATS: dict[str, ErrorFormat] = {"/deeplx/translate": _deeplx_format}
+ERROR_FORMATS: dict[str, ErrorFormat] = {"/deeplx": _deeplx_format}
 
 
 def recognised(fields: Fields) -> tuple[Callable[[Call], Awaitable[Response]], ErrorFormat] | None:
@@ -74,6 +77,7 @@ def _detected(one: Translation) -> str:
 
 
 @router.post("/deeplx/translate")
+@router.post("/deeplx")
 async def deeplx(call: PlugInCall) -> Response:
     """Translate a text: DeepLX's `POST /translate`, where nothing else is."""
     fields = call.fields
@@ -97,6 +101,7 @@ async def deeplx(call: PlugInCall) -> Response:
 
 
 @router.post("/immersive/translate")
+@router.post("/imme")
 async def immersive(call: PlugInCall) -> Response:
     """Translate texts: Immersive Translate's custom API."""
 
@@ -108,6 +113,7 @@ async def immersive(call: PlugInCall) -> Response:
 
 
 @router.post("/kiss/translate")
+@router.post("/kiss")
 async def kiss(call: PlugInCall) -> Response:
     """KISS Translator's custom API: a text is answered with one object, several with a list.
 
@@ -138,3 +144,28 @@ async def mtranserver_batch(call: PlugInCall) -> Response:
         return {"results": await json_items(call.service, (one.text for one in translations))}
 
     return await _translate(call, "kiss", "texts", render, source="from", target="to", format=_format(call))
+
+
+@router.get("/translate")
+async def xunity(call: PlugInCall) -> Response:
+    """XUnity.AutoTranslator's custom endpoint, for the texts of games: the answer is the translation and nothing else.
+
+    So there is no heartbeat, which would be a part of it.
+    """
+    _refuse_other_origins(call.http)
+    call.fields.required("text", most=None)
+    [text] = await call.texts("text")
+    source = None if call.fields.text("from").lower() in ("", "auto") else call.tag("from")
+    request = TranslationRequest((text,), call.tag("to"), source)
+    async with while_connected(call.http.receive, grace_s=RETRY_GRACE_S):
+        [translation] = await call.service.calls.translate(call_of(call.http, call.account, "xunity", request))
+    return PlainTextResponse(translation.text)
+
+
+def _refuse_other_origins(http: Request) -> None:
+    """Raise `Forbidden` for what a page of another origin has the browser ask: games are no pages. `RequestMiddleware` refuses
+    other methods by `Origin`, which is not sent with a GET for an image or a link."""
+    origin, site = http.headers.get("origin"), http.headers.get("sec-fetch-site", "none")
+    is_own = origin is None or origin.partition("://")[2] == http.headers.get("host")
+    if not is_own or site not in ("none", "same-origin"):
+        raise Forbidden("web pages of other origins may not do this")
