@@ -25,7 +25,7 @@ from dragoman.api.answers import JsonResponse, json_items, while_connected
 from dragoman.api.compat import RETRY_GRACE_S
 from dragoman.api.compat.exchange import MAX_CHARACTERS, scripted_code, served_tag, unsupported
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
-from dragoman.api.input import Caller, Service, call_of, check_texts, parse_json, parsed
+from dragoman.api.input import Caller, Service, call_of, check_texts, parse_json, worked
 from dragoman.api.middleware import current_id
 from dragoman.errors import InvalidRequest, TooManyTexts
 from dragoman.service.service import TranslationService
@@ -139,7 +139,8 @@ def _is_versioned_by_date(http: Request) -> bool:
 
 
 async def _body(http: Request) -> object:
-    return await parsed(parse_json, await http.body(), http.app.state.max_values)
+    body = await http.body()
+    return await worked(len(body), parse_json, body, http.app.state.max_values)
 
 
 def _elements(value: object, name: str, service: TranslationService) -> list[dict[str, object]]:
