@@ -208,17 +208,17 @@ def find_tests(folder: Path, faults: Sequence[Fault], tests: Sequence[str]) -> N
     reached = folder / "reached"
     reached.touch()
     (folder / "src" / "reached_by_tests.py").write_text(PROBE.format(path=str(reached)), encoding="utf-8")
-    for file in {fault.file for fault in faults}:
+    right = {fault.file: (folder / fault.file).read_text(encoding="utf-8") for fault in faults}
+    for file, source in right.items():
         probes = {fault.statement: number for number, fault in enumerate(faults) if fault.file == file}
-        source = (ROOT / file).read_text(encoding="utf-8")
         (folder / file).write_text(with_probes(source, probes), encoding="utf-8")
     run_tests(folder, tests, None)
     for line in reached.read_text(encoding="utf-8").splitlines():
         number, _, test = line.partition(" ")
         if test not in faults[int(number)].tests:
             faults[int(number)].tests.append(test)
-    for file in {fault.file for fault in faults}:
-        (folder / file).write_bytes((ROOT / file).read_bytes())
+    for file, source in right.items():
+        (folder / file).write_text(source, encoding="utf-8")
 
 
 def judge(folder: Path, fault: Fault, most: int, chance: random.Random) -> None:
@@ -226,7 +226,7 @@ def judge(folder: Path, fault: Fault, most: int, chance: random.Random) -> None:
     if not fault.tests:
         return
     tests = chance.sample(sorted(fault.tests), min(most, len(fault.tests)))
-    source = (ROOT / fault.file).read_text(encoding="utf-8")
+    source = (folder / fault.file).read_text(encoding="utf-8")
     (folder / fault.file).write_text(with_fault(source, fault)[0], encoding="utf-8")
     code = run_tests(folder, tests, TEST_S + 60)
     fault.outcome = "missed" if code == 0 else "found" if code in (None, 1, 2) else f"pytest ended with {code}"

@@ -49,7 +49,7 @@ from dragoman.threads import RUNS
 from dragoman.types import Account, ApiName, Options, TextDone, Translation, TranslationRequest
 from wholetext.files.content import MOST_LEFT, TEXT_GREW, ReadOptions
 from wholetext.files.segmentfile import Result, StoredSegment, Units
-from wholetext.files.worker import SOURCE, Workers, WorkerTask
+from wholetext.files.worker import SOURCE, WorkerTask
 from wholetext.markup import marks
 
 log = logging.getLogger("dragoman.documents")
@@ -169,14 +169,12 @@ class DocumentRuns:
         parts: ServerParts,
         store: DocumentStore,
         places: DocumentPlaces,
-        workers: Workers,
         settings: DocumentSettings,
         owner: str,
     ) -> None:
         self._parts = parts
         self._store = store
         self._places = places
-        self._workers = workers
         self._settings = settings
         self._owner = owner
         self._terms: tuple[str, DocumentTerms | None] = ("", None)  # of the document that was last asked for
@@ -243,7 +241,7 @@ class DocumentRuns:
         began_s = monotonic()
         try:
             with file_errors():
-                return await self._workers.run(task)
+                return await self._parts.memories.workers.run(task)
         finally:
             self._parts.metrics.document_worked_on(task.op, monotonic() - began_s)
 

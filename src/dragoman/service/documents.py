@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import logging
 import math
-import os
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -34,7 +33,6 @@ from dragoman.errors import (
     UnsupportedFile,
     file_errors,
 )
-from dragoman.guard import MARK_PREFIX
 from dragoman.service.alternatives import canonical_form
 from dragoman.service.document_places import DocumentPlaces
 from dragoman.service.document_runs import EQUAL_LANGUAGES, PAGE, DocumentOptions, DocumentRuns, ServerParts, report_of
@@ -48,7 +46,7 @@ from dragoman.threads import RUNS, SEGMENTS, UPLOADS
 from dragoman.types import Account, ApiName, Translation
 from wholetext.files import formats
 from wholetext.files.segmentfile import Page, StoredSegment
-from wholetext.files.worker import SOURCE, Workers
+from wholetext.files.worker import SOURCE
 from wholetext.markup import marks
 
 log = logging.getLogger("dragoman.documents")
@@ -104,10 +102,8 @@ class Documents:
         self._settings = settings.documents
         self._remembers_edits = settings.memory.edits
         self.owner = f"{replica or 'server'}-{token_hex(8)}"
-        at_once, own = min(os.cpu_count() or 1, 4), self._settings
-        self._workers = Workers(own.worker_memory_bytes, own.worker_timeout_s, at_once, (MARK_PREFIX,))
         self.places = DocumentPlaces(self._store, database, self._settings, self.owner)
-        self._runs = DocumentRuns(parts, self._store, self.places, self._workers, self._settings, self.owner)
+        self._runs = DocumentRuns(parts, self._store, self.places, self._settings, self.owner)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
@@ -151,14 +147,12 @@ class Documents:
         """Stop, and put what is not finished back to those that wait: another server, or this one's next start, goes on."""
         loops = [task for task in (self._loop, self._beating) if task is not None]
         if not loops:
-            self._workers.close()  # a result may have been built since it stopped
             return
         tasks = [*loops, *self._running.values()]
         self._loop = self._beating = None
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._workers.close()
         with suppress(StorageUnavailable):  # they are taken over later
             await self._store.release(self.owner)
         await self.places.close()
@@ -166,7 +160,7 @@ class Documents:
     async def _run_all(self) -> None:
         """Begin documents while there are any and fewer than `max_running` run; sweep from time to time."""
         with suppress(OSError):  # it is started with its task then
-            await RUNS.run(self._workers.prepare)
+            await RUNS.run(self._parts.memories.workers.prepare)
         sweep_at_s = monotonic()
         while True:
             try:

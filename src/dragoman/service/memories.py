@@ -182,14 +182,17 @@ def _holds(known: array[int], beginning: int) -> bool:
 
 
 class Memories:
-    """The memories of one server. `most`: of one account. Only for one event loop."""
+    """The memories of one server. `most`: of one account. `workers` read the server's files, those of documents too.
+
+    Only for one event loop.
+    """
 
     def __init__(
         self, store: MemoryStore, workers: Workers, uploads: Uploads, most: MemoryLimits, refresh_s: float = 5.0
     ) -> None:
         self.store = store
         self.uploads = uploads
-        self._workers = workers  # that read files
+        self.workers = workers
         self._most = most
         self._refresh_s = refresh_s
         self._of_account: dict[str, dict[str, _Index]] = {}
@@ -212,7 +215,7 @@ class Memories:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        self._workers.close()
+        self.workers.close()
 
     async def _refresh_again(self) -> None:
         sweep_at_s = monotonic() + SWEEP_S
@@ -331,7 +334,7 @@ class Memories:
         """
         task = WorkerTask("read", str(folder), ReadOptions(TMX, ""))
         with file_errors():
-            report = await self._workers.run(task)
+            report = await self.workers.run(task)
         if report["entries"] > self._most.entries:
             raise BodyTooLarge(
                 f"the file has {report['entries']:,} translations; the memories of one key have at most "

@@ -203,7 +203,8 @@ def memories(database: Database, settings: Settings) -> Memories:
     from dragoman.storage.memories import MemoryLimits, MemoryStore
     from wholetext.files.worker import Workers
 
-    workers = Workers(settings.documents.worker_memory_bytes, settings.documents.worker_timeout_s, 2, (MARK_PREFIX,))
+    own, at_once = settings.documents, min(os.cpu_count() or 1, 4)
+    workers = Workers(own.worker_memory_bytes, own.worker_timeout_s, at_once, (MARK_PREFIX,))
     most = MemoryLimits(settings.memory.max_entries_per_key, settings.memory.max_bytes_per_key)
     uploads = Uploads(_files_folder(settings) / "imports")
     return Memories(MemoryStore(database), workers, uploads, most, settings.auth.refresh_s)
