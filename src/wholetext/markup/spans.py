@@ -20,6 +20,7 @@ _EXTENSIONS = (
     "|resx|rpm|rst|rtf|safetensors|scss|sh|sqlite|sql|srt|strings|svelte|svg|swift|tar|tgz|tiff?|toml|tsv|tsx?|ttf|txt|vtt"
     "|vue|wasm|wav|webm|webp|whl|wmv|woff2?|xcf|xhtml|xliff?|xlsx?|xml|xsd|xslt?|ya?ml|zip"
 )
+_OPTION = r"[a-z][A-Za-z0-9]{0,63}(?:-[A-Za-z0-9]{1,63}){0,9}"
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|ai"
 _PRE_RELEASE = (
     r"(?:[-.+]?(?i:alpha|beta|rc|dev|pre|preview|post|build|snapshot|canary|next|nightly)[.-]?[0-9]{0,8}|[abr][0-9]{1,4})"
@@ -79,6 +80,11 @@ _BY_FIRST_CHARACTER = (
     r"(?<![\w%])%[A-Za-z](?:[-/:., T]{1,2}%[A-Za-z]){1,9}(?![A-Za-z])|(?<![\w%])%[A-Za-z_]\w{1,63}%(?!\w)",
     rf"(?<![{_W}$])\$[A-Za-z_]\w{{0,63}}",
     r"&(?:[A-Za-z][A-Za-z0-9]{1,30}|#[0-9A-Za-z]{1,7});",
+    # options of commands. A dash of speech or of prose has no space before it, or one behind it, or begins a line.
+    rf"(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-])",
+    rf"(?<![^\n])--(?:{_OPTION}(?==|  )|[a-z][A-Za-z0-9]{{0,63}}-{_OPTION}(?![{_W}-]))",
+    rf"(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z])|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])"
+    r"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])",
     # mentions, tags of posts, short names of emoji
     rf"(?<![{_W}@.])@[A-Za-z_](?:[{_W}.-]{{0,62}}[{_W}])?(?:[@/][A-Za-z0-9](?:[\w.-]{{0,62}}\w)?)?",
     rf"(?<![{_W}&#/;])#(?=\d{{0,30}}[A-Za-z_]|(?u:[^\W\d])|[0-9a-fA-F]{{6}}(?!\w))(?u:[\w\u0300-\u036f\u0900-\u0dff\u0e31-\u0eff]{{1,100}}#?)",
@@ -125,7 +131,7 @@ _CONDITIONS = (
     r"|(?<![A-Za-z0-9_.~:/)<\u00c0-\u024f\u0370-\u052f]/)(?<=/)(?=[^\s/])|(?<=/)(?=(?:no_)?think)|(?<=\.)(?=[A-Za-z/]|\d{1,5}[.A-Za-z\-+])"
     r"|(?<=[vV]\d)|(?<=0)(?=x)|(?<=\d)(?=[a-f])|(?<=[a-f]\d)|(?<=[0-9a-fA-F]{8}-)"
     r"|(?<=\[)(?=[\[/A-Za-z0-9])|(?<=_)(?=_[A-Za-z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
-    r"|(?<=\d)(?=[A-Z])|(?<=[A-Z]\d)|(?<=\d)(?=\s?[<>+*=!&|])"
+    r"|(?<=\d)(?=[A-Z])|(?<=[A-Z]\d)|(?<=\d)(?=\s?[<>+*=!&|])|(?<=-)(?=-[a-z])|(?<=[\[|'\"`]-)(?=[A-Za-z0-9?])"
 )
 _SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[_0-9](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
 _ALWAYS = rf"{{<%@#$&`~\\\u27e6\u20e3\u203c\u2049\u2139{_SYMBOLS}\U0001f1e6-\U0001f1ff{_PICTURE}\u2194-\u21aa\u24c2\u3297\u3299"
