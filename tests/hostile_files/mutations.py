@@ -311,6 +311,49 @@ _ASS = "[Script Info]\nTitle: A film\n\n[V4+ Styles]\nFormat: Name, Fontname\nSt
 _JSON = '{"menu": {"open": "Open the {{name}} file", "list": ["An item", "Another item", 3, null], "when": "{n, plural, one {# day} other {# days}}",\n "key_one": "one word", "key_other": "{{count}} words", "u": "caf\\u00e9 \\ud83d\\ude00", "url": "http://a.b"}}'
 _ARB = '{"@@locale": "en", "title": "About trains", "@title": {"description": "A title", "placeholders": {"n": {}}}, "days": "{n, plural, =0 {no day} other {{n} days}}"}'
 _CSV = 'id,City,Note\n1,Rome,"It is old, and ""big"""\n2,Oslo,"Two\nlines"\n3,=SUM(A1),some words\n'
+_PROPERTIES = "# A remark\na.b = It''s {0}, \\\n    and more\nc: Some \\u00e9 words\\n\nd Some words\ne={0,choice,0#none|1#one} of it\n# NOI18N\nf=kept\n"
+_STRINGS = '/* A remark */\n"a" = "Say \\"it\\" to %@\\n";\nb = "Two\nlines"; // of c\n"c" = "%1$#@n@ of them";\n"d";\n'
+_XCSTRINGS = """{
+  "sourceLanguage" : "en",
+  "strings" : {
+    "%lld files" : {
+      "comment" : "A remark",
+      "localizations" : {
+        "en" : { "variations" : { "plural" : { "one" : { "stringUnit" : { "state" : "translated", "value" : "%lld file" } }, "other" : { "stringUnit" : { "state" : "translated", "value" : "%lld files" } } } } },
+        "ja" : { "variations" : { "plural" : { "other" : { "stringUnit" : { "state" : "new", "value" : "" } } } } }
+      }
+    },
+    "Some words" : {
+
+    },
+    "kept" : { "shouldTranslate" : false },
+    "gone" : { "extractionState" : "stale" }
+  },
+  "version" : "1.0"
+}"""
+_RESX = '<?xml version="1.0" encoding="utf-8"?>\n<root>\n<resheader name="version"><value>2.0</value></resheader>\n<data name="a" xml:space="preserve"><value>Some &lt;b&gt;{0:N2}&lt;/b&gt; words</value><comment>A remark</comment></data>\n<data name="b.Size" type="System.Drawing.Size"><value>1, 2</value></data>\n<data name="c"><value><![CDATA[More words]]></value></data>\n</root>\n'
+_QT = '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE TS>\n<TS version="2.1" language="ja_JP">\n<context><name>Window</name>\n<message><source>&amp;Open %1</source><extracomment>A remark</extracomment><translation type="unfinished"></translation></message>\n<message numerus="yes"><source>%n file(s)</source><translation type="unfinished"><numerusform></numerusform></translation></message>\n<message><source>Gone</source><translation type="vanished">Weg</translation></message>\n<message><source>New words</source></message></context></TS>\n'
+_YAML = """# A remark
+en:
+  title: "Hello, \\u201cyou\\u201d"  # said first
+  plain: Some words and
+    more
+  single: 'It''s here'
+  flow: {one: "One word", other: Some words, list: [a word, 3]}
+  text: |
+    First lines
+    of it.
+
+    - An item
+  folded: >-
+    Folded words
+    of one line
+  list:
+  - An item
+  - &x key: Of an item
+  other:
+    <<: *x
+"""
 
 _TEXTS: Mapping[str, Sequence[str]] = {
     "txt": ("\n\n".join(_SENTENCES) + "\n- an item\n- {0} more at http://a.b\n",),
@@ -328,6 +371,12 @@ _TEXTS: Mapping[str, Sequence[str]] = {
     "csv": (_CSV,),
     "tsv": (_CSV.replace(",", "\t"),),
     "fodt": (flat_opendocument(_ODF_TEXT),),
+    "properties": (_PROPERTIES,),
+    "strings": (_STRINGS,),
+    "xcstrings": (_XCSTRINGS,),
+    "resx": (_RESX,),
+    "ts": (_QT,),
+    "yaml": (_YAML,),
 }  # fmt: skip
 
 

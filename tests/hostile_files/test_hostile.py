@@ -49,7 +49,7 @@ UNSAFE = re.compile(
     r"Traceback|File \"|(?<![.'])/(?:tmp|root|home|usr|work|etc)/|\.py\b|\b[A-Z]\w+(?:Error|Exception)\b|its reader failed"
 )
 """What a message must not tell of the server."""
-FILLED = frozenset({"po", "xliff", "pdf"})
+FILLED = frozenset({"po", "xliff", "xcstrings", "ts", "pdf"})
 """Formats whose result has other texts to translate: what was empty is filled, or it is of another format."""
 LOSSES = ("none", "changed", "all marks", "some marks", "twice", "empty")
 """What a model may do to a text and its marks."""
@@ -69,11 +69,12 @@ SENT = {
     "templates, pictures and frames that are fetched": "done",
     "HTML: pictures, frames and styles that are fetched": "done",
     "xliff: an external DTD": "invalid_file",
+    "ts: an external DTD": "done",
     "forms in forms, ten times each, ten deep": "invalid_file",
 }
 """Attacks that only a server shows the effect of, and how each ends: uploads, addresses that it would fetch, a worker's end."""
 READ_ATTACKS = [one for one in attacks("") if one.what not in SENT]
-REFUSED = {"package": 30, "XML": 8, "sheets, OpenDocument, books": 5, "text": 6, "PDF": 7}
+REFUSED = {"package": 30, "XML": 8, "sheets, OpenDocument, books": 5, "text": 16, "PDF": 7}
 """How many attacks of each group are refused; the others are files, and are read."""
 
 

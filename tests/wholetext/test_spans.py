@@ -15,6 +15,25 @@ def found(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (
+            "usage: x [-v] FILE\n  -v, --verbose  say more\n  -h, --help     show this help",
+            ["-v", "-v", "--verbose", "-h", "--help"],
+        ),
+        ("use '-x' with --dry-run=no, then (--force)", ["-x", "--dry-run", "--force"]),
+        ("--no-color at the start\n--all  show all\n--file=FILE", ["--no-color", "--all", "--file"]),
+        ("[-a|-b] [--foo|--bar] -q --quiet", ["-a", "-b", "--foo", "--bar", "-q", "--quiet"]),
+        ("--I don't know. -- What? --But you said--no. -I know", []),
+        ("--what is it", []),
+        ("die Datei(-en), e -mail, Haupt- und -neben, x -y", []),
+    ],
+)
+def test_options_of_commands_are_kept_and_dashes_are_not(text: str, options: list[str]) -> None:
+    assert found(text) == options
+
+
+@pytest.mark.parametrize(
     "span",
     [
         *("{0}", "{name}", "{user.name!r:>10}", "{{x}}", "{{ x }}", "${x}", "${a b}", "{}"),

@@ -116,6 +116,11 @@ def test_a_code_of_a_language_is_told_by_its_key(key: str, value: str, is_text: 
     assert bool(texts(read(json.dumps({key: value, "a": "Some text"}).encode(), "json"))[1:]) == is_text
 
 
+def test_a_column_of_a_table_names_its_values() -> None:
+    data = b"word,locale\nno,no\nSome text,en\n"
+    assert texts(read(data, "csv")) == ["word", "locale", "no", "Some text"]
+
+
 EDITORS: dict[str, tuple[Any, list[str]]] = {
     "tiptap": (
         {

@@ -69,12 +69,12 @@ def read(data: bytes, options: ReadOptions) -> Content:
                 continue
             value = _value(text, cell)
             place = f"{_letters(cell.column)}{cell.row + 1 + bool(hint)}"
-            reason = "quotes" if malformed else "formula" if _FORMULA.match(value) else _reason_to_leave(value)
+            header = headers.get(cell.column, "") if cell.row else ""
+            reason = "quotes" if malformed else "formula" if _FORMULA.match(value) else _reason_to_leave(value, header)
             block = None if reason else _block(text[cell.start : cell.stop], delimiter)
             if block is None:
                 leave(content, place, reason or "code", value)
                 continue
-            header = headers.get(cell.column, "") if cell.row else ""
             context = header if len(header) <= _LONGEST_HEADER else ""
             splice.put(cell.start, cell.stop, content.add((block,), place, context))
     if rows:
@@ -85,7 +85,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
     return content
 
 
-def _reason_to_leave(value: str) -> str | None:
+def _reason_to_leave(value: str, header: str) -> str | None:
     """Why a cell is not translated: it has a truth value or JSON, or looks like a key or a code. None for text."""
     if value.strip().casefold() in ("true", "false", "null"):
         return "code"
@@ -96,7 +96,7 @@ def _reason_to_leave(value: str) -> str | None:
             pass
         else:
             return "code"
-    return reason_to_leave(value)
+    return reason_to_leave(value, header)
 
 
 def _columns(wanted: Sequence[str], headers: dict[int, str]) -> set[int]:

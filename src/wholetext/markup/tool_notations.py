@@ -24,6 +24,8 @@ class ToolNotation:
 
 
 _NAME = r"[A-Za-z_][\w.:-]{0,40}"
+_W = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u052f"
+_OPTION = r"[a-z][A-Za-z0-9]{0,63}(?:-[A-Za-z0-9]{1,63}){0,9}"
 _VALUE = r"(?:\"[^\"<>\[\]\n]{0,200}\"|'[^'<>\[\]\n]{0,200}'|[^\s<>\[\]{}\"']{1,200})"
 
 NOTATIONS: tuple[ToolNotation, ...] = (
@@ -134,10 +136,12 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         r"(?<!\S):(?:[A-Z][a-z]{2,32}|[A-Z]{2,32})(?:_[A-Za-z]{1,32}){0,3}(?![\w:])", (":Name", ":COUNT"),
         "https://laravel.com/docs/localization#replacing-parameters-in-translation-strings",
     ),
-    ToolNotation(
+    ToolNotation(  # a dash of speech or of prose has no space before it, or one behind it, or begins a line
         "commands", "options",
-        r"(?<![\w/.-])--[a-z][\w-]{1,40}(?<![-_])(?![\w-])|(?<![\w/.'’-])-[A-Za-z](?=,? --[a-z])|\[-{1,2}[A-Za-z][\w-]{0,40}\]",
-        ("--verbose", "-v, --verbose", "[-v]", "[--dry-run]"), "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
+        rf"(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-])"
+        rf"|(?<![^\n])--(?:{_OPTION}(?==|  )|[a-z][A-Za-z0-9]{{0,63}}-{_OPTION}(?![{_W}-]))"
+        rf"|(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z])|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])",
+        ("[--verbose]", "-v, --verbose", "[-v]", "[--dry-run]"), "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
     ),
 )  # fmt: skip
 
