@@ -140,8 +140,10 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         "commands", "options",
         rf"(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-])"
         rf"|(?<![^\n])--(?:{_OPTION}(?==|  )|[a-z][A-Za-z0-9]{{0,63}}-{_OPTION}(?![{_W}-]))"
-        rf"|(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z])|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])",
-        ("[--verbose]", "-v, --verbose", "[-v]", "[--dry-run]"), "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
+        rf"|(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z])|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])"
+        rf"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])",
+        ("--verbose", "-v, --verbose", "--dry-run"),
+        "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
     ),
 )  # fmt: skip
 
