@@ -145,6 +145,7 @@ async def test_parameters_that_are_accepted(client: httpx.AsyncClient, query: di
         ({"to": "ja"}, [{"Text": "x" * 1_000_001}], 400050),
         ({"to": "ja"}, [{"Text": "a"}] * 10_001, 400072),
         ({"to": ["ja", "ko"]}, [{"Text": "a"}] * 5_001, 400072),
+        ({"to": ["ja"] * 9}, [{"Text": "x" * 900_000}], 400077),
     ],
 )
 async def test_errors_have_microsofts_codes(
