@@ -75,7 +75,7 @@ READS = (
     *_read("/openapi.json"),
     *_read("/download_file/{name}", "/download_file/" + "x" * 60_000),
     *_read("/languages", "/languages?api-version=3.0&scope=" + "a," * 30_000),
-    *_read("/translate", "/translate?to=ja&" + "text=a&" * 9_000, "/translate?from=en&to=ja&text=" + "a" * 60_000),
+    *_read("/translate", "/translate?to=ja&" + "text=a&" * 9_000, "/translate?from=en&to=ja&text=" + "%20" * 20_000),
     *_read("/api/tags"),
     *_read("/api/ps"),
     *_read("/api/version"),

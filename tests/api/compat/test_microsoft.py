@@ -145,6 +145,7 @@ async def test_parameters_that_are_accepted(client: httpx.AsyncClient, query: di
         ({"to": "ja"}, [{"Text": "x" * 1_000_001}], 400050),
         ({"to": "ja"}, [{"Text": "a"}] * 10_001, 400072),
         ({"to": ["ja", "ko"]}, [{"Text": "a"}] * 5_001, 400072),
+        ({"to": ["ja"] * 9}, [{"Text": "x" * 900_000}], 400077),
     ],
 )
 async def test_errors_have_microsofts_codes(
@@ -255,7 +256,7 @@ async def test_without_a_version_the_routes_are_libretranslates(client: httpx.As
 # ---- clients that wait
 
 
-async def test_there_is_no_heartbeat_and_a_retry_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_is_no_heartbeat_before_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error after a heartbeat would have no status, by which Microsoft's clients decide to try again."""
     monkeypatch.setattr(answers, "FIRST_AFTER_S", 0.0)
     pipeline = HeldPipeline(echoing())

@@ -27,7 +27,7 @@ from dragoman.api.compat.exchange import MAX_CHARACTERS, scripted_code, served_t
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
 from dragoman.api.input import Caller, Service, call_of, check_texts, parse_json, worked
 from dragoman.api.middleware import current_id
-from dragoman.errors import InvalidRequest, TooManyTexts
+from dragoman.errors import BodyTooLarge, InvalidRequest, TooManyTexts
 from dragoman.service.service import TranslationService
 from dragoman.types import Account, Detection, TextFormat, Translation, TranslationRequest
 
@@ -236,8 +236,12 @@ async def translate(http: Request, service: Service, account: Caller) -> Respons
     name = "language" if is_by_date else "to"
     answers = (_answer(one, found, name) for one, found in zip(wanted, translations, strict=True))
     items = await json_items(service, answers)
-    metered = sum(len(one.text) * len(one.targets) for one in wanted)
-    return JsonResponse({"value": items} if is_by_date else items, headers=_headers(http, metered))
+    return JsonResponse({"value": items} if is_by_date else items, headers=_headers(http, _metered(wanted)))
+
+
+def _metered(wanted: Sequence[Wanted]) -> int:
+    """The characters of all texts, for each of their languages."""
+    return sum(len(one.text) * len(one.targets) for one in wanted)
 
 
 async def _translate(
@@ -245,12 +249,14 @@ async def _translate(
 ) -> list[list[Translation]]:
     """The translations of each text into each of its languages.
 
-    Raises `TooManyTexts`, `InvalidRequest` for over `MAX_DIRECTIONS`, and what `check_texts` and calls raise.
+    Raises `TooManyTexts`, `BodyTooLarge`, `InvalidRequest` for over `MAX_DIRECTIONS`, and what `check_texts` and calls raise.
     """
     await check_texts(service, [one.text for one in wanted], allow_empty=True)
-    number, most = sum(len(one.targets) for one in wanted), service.settings.server.max_texts
-    if number > most:
-        raise TooManyTexts(f"{number} translations in one request; this server accepts {most}", param="to")
+    limits = service.settings.server
+    if (number := sum(len(one.targets) for one in wanted)) > limits.max_texts:
+        raise TooManyTexts(f"{number} translations in one request; this server accepts {limits.max_texts}", param="to")
+    if (characters := _metered(wanted)) > limits.max_body_bytes:
+        raise BodyTooLarge(f"{characters} characters, for each language; this server accepts {limits.max_body_bytes}")
     places: dict[tuple[str | None, str, TextFormat], list[tuple[int, int]]] = {}
     for index, one in enumerate(wanted):
         for place, code in enumerate(one.targets):
