@@ -334,3 +334,11 @@ def test_a_space_of_another_look_is_a_run_of_the_sources_own_text_alone() -> Non
     assert texts(content) == ["one two <g1>three</g1>"]
     assert translated(data, content, str).data == data
     assert "w:b/" not in body(data)
+
+
+def test_a_package_has_no_two_parts_whose_names_differ_in_case_alone() -> None:
+    """Programs take them for one part, and not all for the same."""
+    names = ("odd/name.xml", "odd/Name.xml")
+    data = office(dict.fromkeys(names, ("wordprocessingml.document.main", "<w:document/>")))
+    with pytest.raises(InvalidFile, match="two entries have the name"):
+        read(data, "docx")
