@@ -421,3 +421,11 @@ def test_a_package_with_a_damaged_entry_is_refused(name: str) -> None:
     data[at] ^= 0x55
     with pytest.raises(InvalidFile):
         read(bytes(data), "docx")
+
+
+def test_a_package_has_no_two_parts_whose_names_differ_in_case_alone() -> None:
+    """Programs take them for one part, and not all for the same."""
+    names = ("odd/name.xml", "odd/Name.xml")
+    data = office(dict.fromkeys(names, ("wordprocessingml.document.main", "<w:document/>")))
+    with pytest.raises(InvalidFile, match="two entries have the name"):
+        read(data, "docx")

@@ -15,7 +15,7 @@ from openpyxl.worksheet.table import Table
 from tests.wholetext.office import R, X, office, read, texts, translated
 from wholetext.files import formats
 from wholetext.files.archive import Archive
-from wholetext.files.content import ReadOptions
+from wholetext.files.content import ReadOptions, replaced_parts
 
 
 def workbook(rows: str, strings: str, *, sheet: str = "", names: str = "", **others: tuple[str, str]) -> bytes:
@@ -135,6 +135,10 @@ def test_cells_stay_text_and_within_their_limit() -> None:
     assert "<si><t>=1+1</t></si>" in translated(data, content, lambda _: "=1+1").read("xl/strings.xml").decode()
     result = translated(data, content, lambda _: "&" * 40_000).read("xl/strings.xml").decode()
     assert result.count("&amp;") == 32_767
+    warnings = replaced_parts(content, ["&" * 40_000])[1]
+    assert [one.partition(": ")[2] for one in warnings] == [
+        "a translation of 40000 characters was cut to the 32767 that a cell can have"
+    ]
 
 
 def test_prompts_and_print_headers_stay_within_the_limits_of_excel() -> None:
