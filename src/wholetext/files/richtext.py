@@ -134,7 +134,7 @@ def _add_tree(found: RichTexts, values: Values, typed: set[Path], items: Path, p
                 found.code.add(path)
     while len(root) > 1 and root[-1].startswith("[") and root[-2] in _CHILDREN and _type(values.get(root[:-2], {})):
         root = root[:-2]
-    if root[-1:] and root[-1].startswith("[") and root[:-1] in typed:
+    if "".join(root[-1:]).startswith("[") and root[:-1] in typed:
         root = root[:-1]
     found.roots.add(root)
 

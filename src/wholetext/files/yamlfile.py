@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 from wholetext import languages
 from wholetext.errors import InvalidFile
@@ -39,6 +39,7 @@ _FLOW_PLAIN = (
     r"|[ \t]++(?!:[\s,\[\]{}]|[#\r\n,\[\]{}]|\Z))++"
 )
 _PROPERTIES = r"(?:(?:&[^\s,\[\]{}]++|(?P<tag>![^\s,\[\]{}]*+))[ \t]*+)*+"
+_FLOW_STYLES: Mapping[str, Style] = {"double": "double", "single": "single", "plain": "flow"}
 _TAGS_OF_STRINGS = (None, "!", "!!str")
 _KEY = re.compile(rf"(?P<key>{_DOUBLE}|{_SINGLE}|{_PLAIN})[ \t]*+:(?=\s|\Z)", re.ASCII)
 _DASH = re.compile(r"-(?=\s|\Z)[ \t]*+", re.ASCII)
@@ -393,14 +394,14 @@ class _Scanner:
             if found["sign"]:
                 self._flow_sign(found["sign"], opened)
                 continue
-            style = next((name for name in ("double", "single", "plain") if found[name]), None)
+            style = next((name for name in _FLOW_STYLES if found[name]), None)
             level = opened[-1]
             if style and not level.is_list and not level.label:
                 level.label = found[style].strip("\"'") or " "
             elif style:
                 labels = (*path, *(one.label for one in opened))
                 is_tagged = found["tag"] not in _TAGS_OF_STRINGS
-                yield _Scalar(labels, "flow" if style == "plain" else style, *found.span(style), is_tagged=is_tagged)
+                yield _Scalar(labels, _FLOW_STYLES[style], *found.span(style), is_tagged=is_tagged)
         if found is None or opened[-1].is_list != (found["sign"] == "]"):
             self._refuse()
         self._at = found.end()
@@ -423,5 +424,5 @@ class _Scanner:
     def _where(self) -> str:
         return f"at line {self._text.count(chr(10), 0, self._at) + 1}"
 
-    def _refuse(self) -> None:
+    def _refuse(self) -> NoReturn:
         raise InvalidFile(f"the file is not YAML that is read {self._where()}", param="file")
