@@ -16,6 +16,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -23,10 +24,12 @@ import pyromark
 
 from wholetext.markup import html
 from wholetext.markup.blocks import InlineItem, Spans
+from wholetext.markup.dialects import guessed
 from wholetext.markup.html import TagRules
 from wholetext.markup.marks import Block, Edge, Piece, Verbatim
+from wholetext.markup.masks import Masks, cut_at_lines
 from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
-from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS, portions
+from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS
 
 _OPTIONS = (
     pyromark.Options.ENABLE_TABLES
@@ -52,13 +55,17 @@ _BLANK_LINE = re.compile(r"\n[ \t\r]*(?=\n)")
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 
 
-def pieces(text: str, keep: Spans, rules: TagRules | None = None) -> Iterator[Piece | None]:
-    """Yield pieces whose source notations, concatenated, equal `text`, and None where the caller can pause."""
+def pieces(text: str, keep: Spans, rules: TagRules | None = None, dialect: str = "") -> Iterator[Piece | None]:
+    """Yield pieces whose source notations, concatenated, equal `text`, and None where the caller can pause.
+
+    `dialect`: one of `dialects.DIALECTS`; empty: it is guessed.
+    """
     front = FRONT_MATTER.match(text)
     if front:
         yield Verbatim(front[0])
         text = text[front.end() :]
-    yield from _Reader(text, keep, rules or TagRules()).pieces()
+    masks = Masks(text, dialect or guessed(text))
+    yield from masks.restored(_Reader(masks, keep, rules or TagRules()).pieces())
 
 
 @dataclass(slots=True)
@@ -70,9 +77,10 @@ class _Pair:
 class _Reader:
     """Turns the parser's events into pieces. `_at` is the byte up to which the source has been processed."""
 
-    def __init__(self, text: str, keep: Spans, rules: TagRules) -> None:
-        self._source = text.encode("utf-8", "surrogatepass")
-        parsed = re.sub("[\ud800-\udfff]", "\ufffd", text)  # of the same length in bytes
+    def __init__(self, masks: Masks, keep: Spans, rules: TagRules) -> None:
+        self._masks = masks
+        self._source = masks.text.encode("utf-8", "surrogatepass")
+        parsed = re.sub("[\ud800-\udfff]", "\ufffd", masks.text)  # of the same length in bytes
         self._parsed = parsed.encode()
         self._events = cast("Iterator[tuple[Any, Any]]", pyromark.events_with_range(parsed, options=_OPTIONS))
         self._keep = keep
@@ -176,7 +184,7 @@ class _Reader:
         yield from self._flush()
         source = self._slice(lines[0][0], lines[-1][1])
         ends_with_blank_line = not _BLANK_LINE.search(source)
-        for piece in html.pieces(source, self._keep, self._rules):
+        for piece in html.pieces(source, self._masks.keep(self._keep), self._rules):
             if ends_with_blank_line and isinstance(piece, Block):
                 yield replace(piece, writer=_without_blank_lines(piece.writer))
             else:
@@ -207,7 +215,7 @@ class _Reader:
     def _long_text(self, start: int, end: int) -> Iterator[Piece | None]:
         self._place_gap(start)
         text = self._slice(start, end)
-        for begin, stop in portions(text, 0, len(text)):
+        for begin, stop in self._masks.portions(text):
             self._parts.append((text[begin:stop], text[begin:stop]))
             self._end_block()
             yield from self._flush()
@@ -275,63 +283,41 @@ class _Reader:
         self._parts = []
         if not parts:
             return
-        plain = next((at for at, (one, other) in enumerate(parts) if one == "\n" or one != other), len(parts))
-        line = "".join(one for one, _ in parts[:plain])
-        if not self._items and (directive := _DIRECTIVE.match(line)):
-            if title := directive["title"]:
-                self._items += InlineItem("single", directive[0][: -len(title) - 1]), InlineItem.text(title)
-            self._items.append(InlineItem("single", "]" if title else directive[0]))
-            rest = line[directive.end() :]
-            parts[:plain] = [(rest, rest)]
-        ends = len(parts) > 1 and parts[-2][0] == "\n" and _DIRECTIVE_END.fullmatch(parts[-1][1]) is not None
-        closing = parts.pop()[1] if ends else ""
         self._add_text(parts)
-        if closing:
-            self._items.append(InlineItem("single", closing))
 
     def _add_text(self, parts: Sequence[tuple[str, str]]) -> None:
         shown, source = "".join(part[0] for part in parts), "".join(part[1] for part in parts)
-        if shown == source:
-            self._items += _with_wiki_links(source)
-            return
         offsets: list[int] = []
+        if shown == source:
+            self._add_shown(InlineItem.text(source))
+            return
         at = 0
         for one, written in parts:
             offsets.extend(range(at, at + len(written)) if one == written else (at,))
             at += len(written)
-        self._items.append(InlineItem.text(source, shown, [*offsets, at]))
+        self._add_shown(InlineItem.text(source, shown, [*offsets, at]))
+
+    def _add_shown(self, item: InlineItem) -> None:
+        if not self._masks:
+            self._items.append(item)
+            return
+        for one in self._masks.items(item):
+            last = self._items[-1] if self._items else None
+            if one.name == "single" and one.source[0] == "{" and not one.pieces and last and last.kind == "close":
+                self._items[-1] = replace(
+                    last, source=last.source + one.source
+                )  # the attributes of what ends before them
+            else:
+                self._items.append(one)
 
     def _end_block(self) -> None:
         self._end_text()
         items, self._items, self._characters = self._items, [], 0
-        if not items:
-            return
-        context = _Context.of(items, self._container, self._has_labels)
-        build = BlockBuilder(self._keep, lambda texts: MarkdownNotation(context, texts))
-        self._done += build(list(_with_copied_elements(items, self._copied)))
-
-
-_DIRECTIVE = re.compile(r":{3,}[ \t]*[\w-]*(?:\[(?P<title>[^\[\]\n]{1,200})\])?|(?:!!!|\?\?\?\+?)[ \t]+[\w-]+")
-_DIRECTIVE_END = re.compile(":{3,}")
-"""The lines around a box of Docusaurus and others (`:::note`), and the one before a box of MkDocs (`!!! note`)."""
-_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<alias>[^\[\]|\n]{1,200}))?\]\]")
-
-
-def _with_wiki_links(text: str) -> Iterator[InlineItem]:
-    """Yield a text's items: links as wikis and Obsidian write them name pages and stay, but for what they show instead."""
-    at = 0
-    for link in _WIKI_LINK.finditer(text):
-        if link.start() > at:
-            yield InlineItem.text(text[at : link.start()])
-        if link["alias"] and not link[0].startswith("!"):
-            yield InlineItem("open", text[link.start() : link.start("alias")], name="[[")
-            yield InlineItem.text(link["alias"])
-            yield InlineItem("close", "]]", name="[[")
-        else:
-            yield InlineItem("single", link[0], word=True)
-        at = link.end()
-    if at < len(text):
-        yield InlineItem.text(text[at:])
+        for block in cut_at_lines(items) if self._masks else (items,):
+            if block:
+                context = _Context.of(block, self._container, self._has_labels)
+                build = BlockBuilder(self._keep, partial(MarkdownNotation, context))
+                self._done += build(list(_with_copied_elements(block, self._copied)))
 
 
 _PLACEHOLDER = re.compile(r"__[A-Z]\w*[\d_]\w*__")
