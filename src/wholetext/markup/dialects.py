@@ -137,13 +137,13 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("environment", "LaTeX", "https://docs.mathjax.org/en/latest/input/tex/eqnumbers.html", "environment",
         r"\\begin\{[A-Za-z]+\*?\}"),
     Notation("escape", "CommonMark", "https://spec.commonmark.org/0.31.2/#backslash-escapes", "copied", r"\\[!-/:-@\[-`{-~]"),
-    Notation("Markdown in HTML", "kramdown, Python-Markdown", f"{_PYTHON_MARKDOWN}md_in_html/", "enclosing",
-        r"</?[a-z][\w-]{0,20}(?:[ \t][^<>\n]*+)?>"),
     # ---- templates
     Notation("comment", "MDX", f"{_MDXJS}#expressions", "until", r"\{[ \t]*+/\*", closer="*/}"),
     Notation("tag", "MDX", f"{_MDXJS}#jsx", "tag",
         r"</?(?:[A-Za-z_$][\w.$-]*+(?::[A-Za-z][\w-]*+)?+(?=[\s/>{])|(?=>))", only=_MDX),
     Notation("expression", "MDX", f"{_MDXJS}#expressions", "expression", r"\{", only=_MDX),
+    Notation("Markdown in HTML", "kramdown, Python-Markdown", f"{_PYTHON_MARKDOWN}md_in_html/", "enclosing",
+        r"</?[a-z][\w-]{0,20}(?:[ \t][^<>\n]*+)?>"),
     Notation("raw block", "kramdown", f"{_KRAMDOWN}#extensions", "until",
         r"\{::(?:comment|nomarkdown)\b[^{}\n]*+(?<!/)\}", closer="{:/"),
     Notation("shortcode", "Hugo", "https://gohugo.io/content-management/shortcodes/", "until", r"\{\{<", closer=">}}"),
@@ -178,7 +178,7 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("citation", "Pandoc, Quarto, MyST", f"{_PANDOC}#citations", "word",
         r"(?<!\w)\[-?@[A-Za-z0-9_{][^\[\]\n]{0,300}\](?![(\[:])"),
     Notation("reference", "Pandoc, Quarto, MyST", f"{_PANDOC}#citations", "word",
-        r"(?<![\w@.])-?@(?:\{[^{}\n]{1,200}\}|[A-Za-z0-9_](?:[\w:.#$%&+?<>~/-]{0,100}[\w/])?)", only=_CITING),
+        r"(?<![\w@.])@(?:\{[^{}\n]{1,200}\}|[A-Za-z0-9_](?:[\w:.#$%&+?<>~/-]{0,100}[\w/])?)", only=_CITING),
     Notation("note in the text", "Pandoc, Obsidian", f"{_PANDOC}#extension-inline_notes", "pair",
         r"(?<!\\)\^\[(?P<text>[^\[\]\n]{1,1000})\](?![(\[])"),
     Notation("shortcode", "WordPress", "https://codex.wordpress.org/Shortcode", "word",
@@ -237,19 +237,21 @@ TEXT_PARAMETERS = (
 """Names of what a template, a tag or an attribute list is given, whose values are text if they look like it."""
 
 _TELL_TALES = (
-    ("mdx", r"^(?:import[ \t]+[\w{*\"'][^\n]*(?:[\"'];?|\{)[ \t]*\r?$|export[ \t]+(?:const|default|function)\b)|\{/\*"),
-    (
-        "myst",
-        r"^(?:`{3,}|:{3,})[ \t]*\{[a-z][\w:-]*\}|\{(?:ref|doc|term|numref|eq|cite[:\w]*|py:\w+)\}`|^\([\w:.-]+\)=[ \t]*\r?$",
-    ),
-    ("quarto", r"^```\{(?:r|python|julia|ojs)\b|\[@[\w:-]+\]|^:::+[ \t]*\{\.callout-|\{#(?:fig|tbl|sec|eq)-"),
-)
-_TELL_TALE = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _TELL_TALES), re.MULTILINE)
+    ("mdx", ("{/*", "import ", "export "), r"^(?:import[ \t]+[\w{*\"'][^\n]*(?:[\"'];?|\{)[ \t]*\r?$"
+        r"|export[ \t]+(?:const|default|function)\b)|\{/\*"),
+    ("myst", ("`{", ":{", ": {", "}`", ")="), r"^(?:`{3,}|:{3,})[ \t]*\{[a-z][\w:-]*\}|^\([\w:.-]+\)=[ \t]*\r?$"
+        r"|\{(?:ref|doc|term|numref|eq|cite[:\w]*|py:\w+)\}`"),
+    ("quarto", ("{.callout-", "```{", "[@", "{#"), r"^```\{(?:r|python|julia|ojs)\b|\[@[\w:-]+\]|\{\.callout-"
+        r"|\{#(?:fig|tbl|sec|eq)-"),
+)  # fmt: skip
+"""Of a dialect: what a text must have for its pattern to be tried, and notations that no other one has."""
 
 
 def guessed(text: str, extension: str = "") -> str:
-    """The dialect of a text, as its file's extension or the first notation that only one dialect has says; empty: none does."""
+    """The dialect of a text, as its file's extension or notations that only one dialect has say; empty: none does."""
     if extension in _BY_EXTENSION:
         return _BY_EXTENSION[extension]
-    found = _TELL_TALE.search(text)
-    return (found.lastgroup or "") if found else ""
+    for name, signs, pattern in _TELL_TALES:
+        if any(sign in text for sign in signs) and re.search(pattern, text, re.MULTILINE):
+            return name
+    return ""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,8 +26,9 @@ from wholetext.markup.blocks import InlineItem, Spans
 from wholetext.markup.dialects import guessed
 from wholetext.markup.html import TagRules
 from wholetext.markup.marks import Block, Edge, Piece, Verbatim
-from wholetext.markup.masks import Masks, cut_at_lines
+from wholetext.markup.masks import LINES, Masks, cut_at_lines
 from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
+from wholetext.markup.scan import QUOTE
 from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS
 
 _OPTIONS = (
@@ -51,6 +51,7 @@ _SINGLES = frozenset({"Code", "InlineMath", "DisplayMath", "FootnoteReference"})
 _SKIPPED = frozenset({"CodeBlock", "MetadataBlock"})
 _TRANSLATED_LINKS = ("Inline", "Reference")
 _PREFIX = re.compile(rb"[ \t>]*")  # of a line that continues a block
+_COMMENT = re.compile(r"<!--[^<>]*-->\s*")  # as notations become
 _BLANK_LINE = re.compile(r"\n[ \t\r]*(?=\n)")
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 
@@ -94,6 +95,7 @@ class _Reader:
         self._container = ""  # the innermost that has inline content
         self._skipping = 0  # open elements within a skipped one, and that
         self._html: list[tuple[int, int]] | None = None  # the lines of the current HTML block
+        self._has_lines = False  # some of the items end a text or begin one
         self._has_labels = re.search(r"^[ \t>]*\[(?:[^\[\]\\]|\\.)*+\]:", parsed, re.MULTILINE) is not None
         self._done: list[Piece] = []
 
@@ -101,14 +103,16 @@ class _Reader:
         paused = 0
         for number, (event, span) in enumerate(self._events, 1):
             kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
-            start, end = max(span["start"], self._at), max(span["end"], self._at)
+            start, end, at = span["start"], span["end"], self._at
+            start, end = start if start > at else at, end if end > at else at
             if kind == "Text" and end - start > MAX_SEGMENT_CHARACTERS and not self._skipping:
                 yield from self._long_text(start, end)
             elif kind == "End" and value == "HtmlBlock":
                 yield from self._html_block()
             else:
                 self._take(kind, value, start, end)
-            yield from self._flush()
+            if self._done:
+                yield from self._flush()
             if number % _PAUSE_EVENTS == 0 or self._at - paused > _PAUSE_BYTES:
                 paused = self._at
                 yield None
@@ -183,6 +187,9 @@ class _Reader:
         self._copy(lines[0][0])
         yield from self._flush()
         source = self._slice(lines[0][0], lines[-1][1])
+        if _COMMENT.fullmatch(source):
+            self._copy(lines[-1][1])
+            return
         ends_with_blank_line = not _BLANK_LINE.search(source)
         for piece in html.pieces(source, self._masks.keep(self._keep), self._rules):
             if ends_with_blank_line and isinstance(piece, Block):
@@ -298,11 +305,12 @@ class _Reader:
         self._add_shown(InlineItem.text(source, shown, [*offsets, at]))
 
     def _add_shown(self, item: InlineItem) -> None:
-        if not self._masks:
+        if QUOTE not in item.source:
             self._items.append(item)
             return
         for one in self._masks.items(item):
             last = self._items[-1] if self._items else None
+            self._has_lines |= one.kind == "single" and one.name in LINES
             if one.name == "single" and one.source[0] == "{" and not one.pieces and last and last.kind == "close":
                 self._items[-1] = replace(
                     last, source=last.source + one.source
@@ -313,11 +321,15 @@ class _Reader:
     def _end_block(self) -> None:
         self._end_text()
         items, self._items, self._characters = self._items, [], 0
-        for block in cut_at_lines(items) if self._masks else (items,):
-            if block:
-                context = _Context.of(block, self._container, self._has_labels)
-                build = BlockBuilder(self._keep, partial(MarkdownNotation, context))
-                self._done += build(list(_with_copied_elements(block, self._copied)))
+        if items:
+            for block in cut_at_lines(items) if self._has_lines else (items,):
+                self._done += self._built(block)
+            self._has_lines = False
+
+    def _built(self, items: list[InlineItem]) -> list[Piece]:
+        context = _Context.of(items, self._container, self._has_labels)
+        build = BlockBuilder(self._keep, partial(MarkdownNotation, context))
+        return build(list(_with_copied_elements(items, self._copied)))
 
 
 _PLACEHOLDER = re.compile(r"__[A-Z]\w*[\d_]\w*__")
@@ -359,7 +371,7 @@ class _Context:
 
     @classmethod
     def of(cls, items: Iterable[InlineItem], container: str, has_labels: bool) -> _Context:
-        breaks = Counter[str]()
+        breaks: dict[str, int] = {}
         entities: dict[str, str] = {}
         raw: list[str] = []
         for item in items:
@@ -373,11 +385,11 @@ class _Context:
                 if source == character:
                     raw.append(character)
                 elif character == "\n":
-                    breaks[source] += 1
+                    breaks[source] = breaks.get(source, 0) + 1
                 elif source[0] == "&":
                     entities.setdefault(character, source)
         raw_text = "".join(raw)
-        line_break = breaks.most_common(1)[0][0] if breaks else "\n" if "\n" in raw_text else " "
+        line_break = max(breaks, key=breaks.__getitem__) if breaks else "\n" if "\n" in raw_text else " "
         entities = {sign: form for sign, form in entities.items() if sign not in raw_text}
         return cls(container, has_labels, line_break, entities, "".join(sign for sign in "~$" if sign in raw_text))
 

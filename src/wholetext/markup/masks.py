@@ -135,6 +135,10 @@ class Masks:
         return replace(mark, opening=self._source(mark.opening), closing=closing, pieces=pieces)
 
 
+LINES = frozenset({"line", "item", "head", "end"})
+"""Kinds of tokens at which `cut_at_lines` cuts."""
+
+
 def cut_at_lines(items: Iterable[InlineItem]) -> Iterator[list[InlineItem]]:
     """The items of a paragraph, cut where a notation stands on lines of its own and where a title begins and ends."""
     block: list[InlineItem] = []

@@ -36,24 +36,47 @@ class Token:
     mark: str = ""  # `[`: brackets around it are no label of a link
 
 
+_PLACE = (
+    r"\n(?=[ \t>]*+(?:[^\sA-Za-z>|#\"'_,.]|import\b|export\b))|`(?:[^`\n]++`(?!`))?+|\\(?=[!-/:-@\[-`{-~]|begin\{)|\{"
+    r"|<(?=[A-Za-z/!%])|\[(?=[\[!@/-]|[a-z][\w-]*+ [\w-]++=|[^\[\]\n]{1,300}+\]\{)|!(?=\[(?:\[|bg))|:(?=[A-Za-z])"
+    r"|@(?=[\[\w{])|\^(?=[\[^\w])|\((?=\d{1,2}\)!)|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\u2016"
+)
+"""Where a notation may begin: a line, or a sign. Each branch begins with a sign, so that other text is passed quickly."""
+_PLACES = re.compile(_PLACE)
+_PLACES_OF_CJK = re.compile(rf"{_PLACE}|\*(?=\S)|~(?=~[^\s~])")
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """The patterns of a dialect's notations, whose groups are named by their rows."""
+
+    rows: dict[str, Notation]
+    line: re.Pattern[str]  # behind a line's start
+    inline: re.Pattern[str]
+
+    def match(self, text: str, place: re.Match[str]) -> re.Match[str] | None:
+        """The notation that begins at a place."""
+        return self.line.match(text, place.end()) if place[0] == "\n" else self.inline.match(text, place.start())
+
+
 @cache
-def _finder(dialect: str, has_cjk: bool) -> tuple[re.Pattern[str], dict[str, Notation]]:
-    """The pattern of all notations of a dialect, whose groups are named by their rows, and the rows."""
+def _finder(dialect: str, has_cjk: bool, has_markdown_in_html: bool) -> _Finder:
+    """The notations of a dialect that a text may have."""
+    without = {form for form, has in (("emphasis", has_cjk), ("enclosing", has_markdown_in_html)) if not has}
     rows = {
         f"n{number}": row
         for number, row in enumerate(NOTATIONS)
-        if (not row.only or dialect in row.only) and (has_cjk or row.form != "emphasis")
+        if (not row.only or dialect in row.only) and row.form not in without
     }
 
     def either(first: bool) -> str:
         unnamed = ((name, row.pattern.replace("(?P<text>", "(?:")) for name, row in rows.items() if row.first is first)
         return "|".join(f"(?P<{name}>{pattern})" for name, pattern in unnamed)
 
-    inline = rf"(?=[`\\{{<\[!:@^(+=%*~-])(?:{either(False)})"
-    written = f"(?P<token>{TOKEN.pattern.replace('(', '(?:')})"
-    return re.compile(
-        rf"^[ \t>]*+(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+|:[ \t]{{1,3}})?(?:{either(True)})|{inline}|{written}", re.MULTILINE
-    ), rows
+    marker = r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|:[ \t]{1,3})?"
+    line = rf"[ \t>]*+{marker}(?:{either(True)})"
+    inline = rf"(?P<token>{TOKEN.pattern.replace('(', '(?:')})|{either(False)}"
+    return _Finder(rows, re.compile(line, re.MULTILINE), re.compile(inline, re.MULTILINE))
 
 
 @cache
@@ -157,7 +180,9 @@ class Scan:
         self._text = text
         self._dialect = dialect
         self._add = add
-        self._finder, self._rows = _finder(dialect, _CJK.search(text) is not None)
+        has_cjk = _CJK.search(text) is not None
+        self._places = _PLACES_OF_CJK if has_cjk else _PLACES
+        self._finder = _finder(dialect, has_cjk, "markdown" in text)
         self._ends = _Ends(text)
         self._labels = {label.casefold() for label in _LABEL.findall(text)}
         self._at = 0  # what is before is written
@@ -191,18 +216,27 @@ class Scan:
 
     def parts(self) -> list[str]:
         """The text with tokens, in parts."""
-        while found := self._finder.search(self._text, self._next):
-            row = found.lastgroup or ""
-            start, stop = found.span(row) if row else found.span()
-            self._next = max(stop, self._next + (stop == found.start()))
-            if row == "token":  # a text that reads like a token becomes one
-                self._put(start, stop, "word")
-            elif row and not self._is_elsewhere(self._rows[row], start):
-                self._next = self._next if stop > start else start + 1
-                self._forms[self._rows[row].form](self._rows[row], start, stop)
+        if found := self._finder.line.match(self._text):
+            self._take(found)
+        while place := self._places.search(self._text, self._next):
+            self._next = place.end()
+            if (
+                found := None if len(place[0]) > 2 else self._finder.match(self._text, place)
+            ):  # a span of code is longer
+                self._take(found)
         self._flush(len(self._text))
         self._written.append(self._text[self._at :])
         return self._written
+
+    def _take(self, found: re.Match[str]) -> None:
+        """Write tokens for what was found. `_next` is where the next notation may be, also if this is none."""
+        name = found.lastgroup or ""
+        start, stop = found.span(name)
+        if name == "token":  # a text that reads like a token becomes one
+            self._put(start, stop, "word")
+        elif not self._is_elsewhere(self._finder.rows[name], start):
+            row = self._finder.rows[name]
+            self._forms[row.form](row, start, stop)
 
     def _is_elsewhere(self, row: Notation, start: int) -> bool:
         """Whether a notation that needs a quote stands in none."""
