@@ -327,7 +327,7 @@ class _Reader:
             self._has_lines = False
 
     def _built(self, items: list[InlineItem]) -> list[Piece]:
-        context = _Context.of(items, self._container, self._has_labels)
+        context = _Context.of(items, self._container, self._has_labels, self._masks.dialect == "mdx")
         build = BlockBuilder(self._keep, partial(MarkdownNotation, context))
         return build(list(_with_copied_elements(items, self._copied)))
 
@@ -368,9 +368,10 @@ class _Context:
     line_break: str
     entities: dict[str, str]
     raw: str
+    is_mdx: bool  # where brackets begin JavaScript
 
     @classmethod
-    def of(cls, items: Iterable[InlineItem], container: str, has_labels: bool) -> _Context:
+    def of(cls, items: Iterable[InlineItem], container: str, has_labels: bool, is_mdx: bool) -> _Context:
         breaks: dict[str, int] = {}
         entities: dict[str, str] = {}
         raw: list[str] = []
@@ -391,7 +392,8 @@ class _Context:
         raw_text = "".join(raw)
         line_break = max(breaks, key=breaks.__getitem__) if breaks else "\n" if "\n" in raw_text else " "
         entities = {sign: form for sign, form in entities.items() if sign not in raw_text}
-        return cls(container, has_labels, line_break, entities, "".join(sign for sign in "~$" if sign in raw_text))
+        signs = "".join(sign for sign in "~$" if sign in raw_text)
+        return cls(container, has_labels, line_break, entities, signs, is_mdx)
 
 
 _RISKY = r"\\*_`\[\]<&~$|"
@@ -412,7 +414,8 @@ class MarkdownNotation(SourceNotation):
     def __init__(self, context: _Context, texts: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__()
         self._context = context
-        self._risky = re.compile(f"[{_RISKY}{re.escape(''.join(context.entities))}]")
+        more = "{}" if context.is_mdx else ""
+        self._risky = re.compile(f"[{_RISKY}{more}{re.escape(''.join(context.entities))}]")
         pairs = list(texts)
         self._sources = [source for _, source in pairs]
         is_within = context.container in (
@@ -478,6 +481,8 @@ class MarkdownNotation(SourceNotation):
             is_markup = brackets
         elif sign in "~$":
             is_markup = sign not in raw
+        elif sign in "{}" or (sign == "<" and self._context.is_mdx):
+            is_markup = sign != "<" or not line[at + 1 : at + 2].isspace()
         elif sign == "|":
             is_markup = self._context.container == "TableCell"
         else:

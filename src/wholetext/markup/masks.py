@@ -25,6 +25,7 @@ class Masks:
 
     def __init__(self, text: str, dialect: str) -> None:
         self._tokens: list[Token] = []
+        self.dialect = dialect
         self.text = text if dialect == "commonmark" else "".join(Scan(text, dialect, self._add).parts())
 
     def _add(self, token: Token) -> str:

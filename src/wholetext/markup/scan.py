@@ -423,6 +423,7 @@ class Scan:
             self._put(start, end, "word")
 
     def _formula(self, row: Notation, start: int, stop: int) -> None:
+        self._next = stop
         opening = self._text[start:stop]
         found = self._ends.in_paragraph(re.escape(opening.replace("(", ")").replace("[", "]")), stop)
         if (
