@@ -131,9 +131,8 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("comment", "HTML", "https://spec.commonmark.org/0.31.2/#html-comment", "until", "<!--", closer="-->"),
     Notation("code", "CommonMark", "https://spec.commonmark.org/0.31.2/#code-spans", "code", "`++"),
     Notation("formula", "MathJax, KaTeX", "https://docs.mathjax.org/en/latest/input/tex/delimiters.html", "formula",
-        r"\\\\?\("),
-    Notation("formula", "MathJax, KaTeX", "https://docs.mathjax.org/en/latest/input/tex/delimiters.html", "formula",
-        r"\\\\?\["),
+        r"\\[(\[]"),
+    Notation("formula", "Jekyll with MathJax", f"{_KRAMDOWN}#math-blocks", "formula", r"\\\\[(\[]", only=frozenset({"jekyll"})),
     Notation("environment", "LaTeX", "https://docs.mathjax.org/en/latest/input/tex/eqnumbers.html", "environment",
         r"\\begin\{[A-Za-z]+\*?\}"),
     Notation("escape", "CommonMark", "https://spec.commonmark.org/0.31.2/#backslash-escapes", "copied", r"\\[!-/:-@\[-`{-~]"),
@@ -241,6 +240,8 @@ _TELL_TALES = (
         r"|export[ \t]+(?:const|default|function)\b)|\{/\*"),
     ("myst", ("`{", ":{", ": {", "}`", ")="), r"^(?:`{3,}|:{3,})[ \t]*\{[a-z][\w:-]*\}|^\([\w:.-]+\)=[ \t]*\r?$"
         r"|\{(?:ref|doc|term|numref|eq|cite[:\w]*|py:\w+)\}`"),
+    ("jekyll", ("{% ", "{:", "_url"), r"\{% (?:include|link|post_url|assign|highlight)\b|\|[ ]?(?:relative|absolute)_url\b"
+        r"|^\{:[ ]?[.#]"),
     ("quarto", ("{.callout-", "```{", "[@", "{#"), r"^```\{(?:r|python|julia|ojs)\b|\[@[\w:-]+\]|\{\.callout-"
         r"|\{#(?:fig|tbl|sec|eq)-"),
 )  # fmt: skip

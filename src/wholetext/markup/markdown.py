@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, cast
 
 import pyromark
@@ -28,7 +29,7 @@ from wholetext.markup.html import TagRules
 from wholetext.markup.marks import Block, Edge, Piece, Verbatim
 from wholetext.markup.masks import LINES, Masks, cut_at_lines
 from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
-from wholetext.markup.scan import QUOTE
+from wholetext.markup.scan import QUOTE, notations
 from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS
 
 _OPTIONS = (
@@ -327,7 +328,7 @@ class _Reader:
             self._has_lines = False
 
     def _built(self, items: list[InlineItem]) -> list[Piece]:
-        context = _Context.of(items, self._container, self._has_labels, self._masks.dialect == "mdx")
+        context = _Context.of(items, self._container, self._has_labels, self._masks.dialect)
         build = BlockBuilder(self._keep, partial(MarkdownNotation, context))
         return build(list(_with_copied_elements(items, self._copied)))
 
@@ -368,10 +369,10 @@ class _Context:
     line_break: str
     entities: dict[str, str]
     raw: str
-    is_mdx: bool  # where brackets begin JavaScript
+    dialect: str
 
     @classmethod
-    def of(cls, items: Iterable[InlineItem], container: str, has_labels: bool, is_mdx: bool) -> _Context:
+    def of(cls, items: Iterable[InlineItem], container: str, has_labels: bool, dialect: str) -> _Context:
         breaks: dict[str, int] = {}
         entities: dict[str, str] = {}
         raw: list[str] = []
@@ -393,7 +394,7 @@ class _Context:
         line_break = max(breaks, key=breaks.__getitem__) if breaks else "\n" if "\n" in raw_text else " "
         entities = {sign: form for sign, form in entities.items() if sign not in raw_text}
         signs = "".join(sign for sign in "~$" if sign in raw_text)
-        return cls(container, has_labels, line_break, entities, signs, is_mdx)
+        return cls(container, has_labels, line_break, entities, signs, dialect)
 
 
 _RISKY = r"\\*_`\[\]<&~$|"
@@ -414,7 +415,7 @@ class MarkdownNotation(SourceNotation):
     def __init__(self, context: _Context, texts: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__()
         self._context = context
-        more = "{}" if context.is_mdx else ""
+        more = "{}" if context.dialect == "mdx" else ""
         self._risky = re.compile(f"[{_RISKY}{more}{re.escape(''.join(context.entities))}]")
         pairs = list(texts)
         self._sources = [source for _, source in pairs]
@@ -436,7 +437,8 @@ class MarkdownNotation(SourceNotation):
         """Keep delimiters of emphasis valid, which they are only beside certain characters (CommonMark 6.2).
 
         White space at the inner edges moves outside; `_` within a word becomes `*`; a space separates a letter from a
-        delimiter that has punctuation on its other side. The source's own texts, whose delimiters are valid, do not change.
+        delimiter that has punctuation on its other side. What reads as a tool's notation is escaped. The source's own texts,
+        whose delimiters are valid, do not change.
         """
         if [text for text in written[::2] if text] == self._sources:
             return
@@ -460,6 +462,8 @@ class MarkdownNotation(SourceNotation):
             if outer.isalnum() and _is_punctuation(_neighbour(written, place, after=not closes, own=True)):
                 at = place + 1 if closes else place - 1
                 written[at] = " " + written[at] if closes else written[at] + " "
+        if self._context.dialect != "commonmark":
+            _escape_notations(written, self._context.dialect)
 
     def _line(self, line: str, brackets: bool) -> str:
         raw = {sign for sign in self._context.raw if line.count(sign) == 1}
@@ -481,7 +485,7 @@ class MarkdownNotation(SourceNotation):
             is_markup = brackets
         elif sign in "~$":
             is_markup = sign not in raw
-        elif sign in "{}" or (sign == "<" and self._context.is_mdx):
+        elif sign in "{}" or (sign == "<" and self._context.dialect == "mdx"):
             is_markup = sign != "<" or not line[at + 1 : at + 2].isspace()
         elif sign == "|":
             is_markup = self._context.container == "TableCell"
@@ -533,6 +537,31 @@ def _brackets_are_text(text: str) -> bool:
         if depth < 0:
             return False
     return depth == 0 and not re.search(r"\[\^|\][(\[:]|\]$|^\[[ xX]?\]", text)
+
+
+_MOST_ESCAPES = 8
+
+
+def _escape_notations(written: list[str], dialect: str) -> None:
+    """Escape the first signs of what would be read as a tool's notation in texts: the source's own notations are marks."""
+    for _ in range(_MOST_ESCAPES):
+        ends = list(accumulate(map(len, written)))
+        places = [(bisect_right(ends, start), start) for start in reversed(notations("".join(written), dialect))]
+        found = [(part, start - (ends[part - 1] if part else 0)) for part, start in places if part % 2 == 0]
+        if not found:
+            break
+        for part, at in found:
+            text = written[part]
+            written[part] = text[:at] + _NOTATION_START.sub(_escaped, text[at : at + 2], count=1) + text[at + 2 :]
+
+
+_NOTATION_START = re.compile(r"\\(?P<bracket>[\[(])|[!-/:-@\[-`{-~]")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if found["bracket"]:
+        return f"&#{ord(found['bracket'])};"
+    return f"\\{found[0]}"
 
 
 def _without_blank_lines(writer: Callable[[str], str] | None) -> Callable[[str], str]:

@@ -188,6 +188,7 @@ class Scan:
         self._at = 0  # what is before is written
         self._next = 0  # from where the next notation is looked for
         self._written: list[str] = []
+        self.starts: list[int] = []  # of what tokens were written for
         self._pending: list[_Pending] = []
         self._closing: set[int] = set()  # places of the fences that end Markdown
         self._no_emphasis_until = 0
@@ -256,6 +257,7 @@ class Scan:
 
     def _write(self, start: int, stop: int, written: str) -> None:
         self._written += (self._text[self._at : start], written)
+        self.starts.append(start)
         self._at = stop
         self._next = max(self._next, stop)
 
@@ -426,13 +428,12 @@ class Scan:
         self._next = stop
         opening = self._text[start:stop]
         found = self._ends.in_paragraph(re.escape(opening.replace("(", ")").replace("[", "]")), stop)
-        if (
-            found
-            and self._text[found.end() : found.end() + 1] != "("
-            and _is_formula(self._text[stop : found.start()], display=opening[-1] == "[")
-        ):
-            alone = opening[-1] == "[" and self._is_alone(start, found.end())
-            self._put(start, found.end(), "line" if alone else "word")
+        if found is None or self._text[found.end() : found.end() + 1] == "(":
+            return
+        content = self._text[stop : found.start()]
+        is_display = opening[-1] == "[" and self._is_alone(start, found.end())
+        if _is_formula(content, display=is_display, in_brackets=opening[-1] == "["):
+            self._put(start, found.end(), "line" if is_display else "word")
 
     def _environment(self, row: Notation, start: int, stop: int) -> None:
         end = self._ends.environment(start)
@@ -551,6 +552,15 @@ class Scan:
                 at = end
 
 
+def notations(text: str, dialect: str) -> list[int]:
+    """Where the notations in a text begin. Most texts have none, which is seen at once."""
+    if _PLACES_OF_CJK.search(f"\n{text}") is None:
+        return []
+    scan = Scan(text, dialect, lambda token: "")
+    scan.parts()
+    return scan.starts
+
+
 _LABEL = re.compile(r"^ {0,3}\[([^\[\]\n]{1,200})\]:", re.MULTILINE)
 _TEMPLATE_NAME = re.compile(r"-?[ \t]*([\w-]+)")
 _MARKDOWN_INSIDE = re.compile(r"\smarkdown(?:=\"(?:1|block|span)\"|(?=[\s>]))")
@@ -590,18 +600,23 @@ def _is_punctuation(character: str) -> bool:
 _PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 
 
-def _is_formula(content: str, *, display: bool) -> bool:
+def _is_formula(content: str, *, display: bool, in_brackets: bool) -> bool:
     """Whether the text between brackets behind backslashes is a formula, and not words with brackets that are escaped.
 
-    Square brackets are escaped often, so that a formula in them has a command or an operator.
+    Square brackets are escaped often, so that a formula in them has a command, or stands on its own lines and has an operator.
     """
-    if len(content) > _MOST_FORMULA or not any(map(str.isalnum, content)):
+    if len(content) > _MOST_FORMULA or not any(map(str.isalnum, content)) or _NO_FORMULA.search(content):
         return False
-    return bool(_OPERATION.search(content)) or not (display or _PROSE.search(content))
+    if in_brackets:
+        return bool((_OPERATION if display else _COMMAND).search(content)) and (display or "\n" not in content)
+    return bool(_OPERATION.search(content)) or not _PROSE.search(content)
 
 
+_NO_FORMULA = re.compile(r"\\[\[(]|^[ \t]*(?:[-=]{2,}|[-*+][ \t]|\d+[.)][ \t]|[#>|])", re.MULTILINE)
+"""Another one that begins, or a block."""
 _MOST_FORMULA = 10_000
-_OPERATION = re.compile(r"\\[A-Za-z]{2,}|\w ?[=^] ?[\w\\{(-]")
+_COMMAND = re.compile(r"(?<!\\)\\[A-Za-z]{2,}")
+_OPERATION = re.compile(rf"{_COMMAND.pattern}|\w ?[=^] ?[\w\\{{(-]")
 
 # ---- values in notations
 
