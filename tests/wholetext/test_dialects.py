@@ -8,9 +8,11 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.wholetext import reading
-from wholetext.files.content import keep_nothing
+from wholetext.files import formats
+from wholetext.files.content import ReadOptions, keep_nothing
 from wholetext.markup import markdown
 from wholetext.markup.dialects import DIALECTS, NOTATIONS, guessed
 from wholetext.markup.marks import MARK, Piece
@@ -236,3 +238,48 @@ def test_the_notations_are_documented() -> None:
     listed = DOCS.read_text("utf-8")
     assert [row.name for row in NOTATIONS if f"| {row.name} | {row.tools} |" not in listed] == []
     assert [name for name in DIALECTS if f"`{name}`" not in listed] == []
+
+
+# ---- front matter
+
+
+def front_matter(text: str, extension: str = "md") -> tuple[list[str], str]:
+    """The texts of a file, and the file with other letters in them; the same texts give the same bytes."""
+    options = ReadOptions(extension, "de")
+    texts = [unit.block.text for unit in formats.read(text.encode(), options).units]
+    assert formats.write(text.encode(), options, texts)[0].decode() == text
+    return texts, formats.write(text.encode(), options, [swapped(one) for one in texts])[0].decode()
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ("title: >-\n  A folded title\n  goes on\nid: first-page", ["A folded title\ngoes on"]),
+        ("title: A plain title\n  that goes on\nslug: /a", ["A plain title\nthat goes on"]),
+        ("description: |\n  One\n  two\n\n  Three\nlayout: a b c d", ["One\ntwo", "Three"]),
+        ("hero:\n  name: Words\n  tagline: Some words\n  actions:\n    - text: Go on\n      link: /a", ["Some words", "Go on"]),
+        ("features:\n- title: \"Quick \\\"x\\\"\"\n  details: 'It''s so'\n  icon: a", ['Quick "x"', "It's so"]),
+        ("sidebar_label: Words\nogTitle: More words\nhide_title: true\ntitle_case: false", ["Words", "More words"]),
+        ("remark: These are some longer words.\nauthor: Ann van der Berg\ntags: [one, two]", ["These are some longer words."]),
+        ("summary: page.title\nlabel: some_key\nalt: /a/b", []),
+        ("title: One # two\nimage: a.png", ["One"]),
+        ("title: One\n  [two: three\nid: a", []),
+    ],
+)  # fmt: skip
+def test_values_of_front_matter_that_are_text(values: str, expected: list[str]) -> None:
+    texts, result = front_matter(f"---\n{values}\n---\n\n1\n")
+    assert texts == expected
+    keys = [line.split(":")[0] for line in values.split("\n") if ":" in line]
+    assert [key in result for key in keys] == [True] * len(keys)
+
+
+def test_a_translation_of_front_matter_is_the_value() -> None:
+    text = "---\ntitle: >\n  One\n  two\nsummary: Aa bb\nsubtitle: |\n  Words\n---\n"
+    options = ReadOptions("md", "de")
+    texts = ["A: b # c\n\nd", 'Say: "x"', " - a\n- b"]
+    written = formats.write(text.encode(), options, texts)[0].decode()
+    assert yaml.safe_load(written.split("---")[1]) == {
+        "title": "A: b # c d\n",
+        "summary": 'Say: "x"',
+        "subtitle": "- a\n- b\n",
+    }
