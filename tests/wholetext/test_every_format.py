@@ -157,6 +157,16 @@ class TestMd(FormatTests):
         return None  # other tests have what Markdown is made of
 
 
+class TestMdx(TestMd):
+    extension = "mdx"
+    data = f'import A from "./a"\n\n# {TEXT} {{/* a */}}\n\n<A label="{TEXT}">\n  {TEXT} {{a}}\n</A>\n'.encode()
+
+
+class TestQmd(TestMd):
+    extension = "qmd"
+    data = f'---\ntitle: "{TEXT}"\n---\n\n::: {{.callout-note title="{TEXT}"}}\n{TEXT} @fig-a\n:::\n'.encode()
+
+
 class TestHtml(FormatTests):
     extension = "html"
     data = f"<!DOCTYPE html><html><body><p>{TEXT} <b title='{TEXT}'>{TEXT}</b></p><p>{TEXT}</p></body></html>".encode()

@@ -50,7 +50,7 @@ def translated(text: str, *translations: str) -> str:
         ("one[^1]\n\n[^1]: two\n    three", ["one", "two\nthree"]),
         (":::note\none **two**\nthree\n:::\n\nfour ::: five", ["one <g1>two</g1>\nthree", "four ::: five"]),
         (":::tip[one]\n\ntwo\n\n:::\n\n::: warning three\n\n:::", ["one", "two", "three"]),
-        ('!!! note "one"\n    two\n    three\n\n??? tip\n    four', ['"one"\ntwo\nthree', "four"]),
+        ('!!! note "one"\n    two\n    three\n\n??? tip\n    four', ["one", "two\nthree", "four"]),
         ("* [[one]]\n* [[one|two]]\n* ![[one.png]]", ["two"]),
         ("one  \ntwo\\\nthree", ["one", "two", "three"]),
         ("a*b c", ["a*b c"]),

@@ -24,6 +24,7 @@ from dragoman.types import Options
 from dragoman.version import writer
 from wholetext.files import exports
 from wholetext.files.segmentfile import StoredSegment
+from wholetext.markup.dialects import DIALECTS
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
 
@@ -175,7 +176,7 @@ class AlternativesAnswer(BaseModel):
 # ---- forms
 
 _TEXT_FIELDS = frozenset(
-    {"target", "source", "glossary", "memory", "formality", "context", "comments", "output_format"}
+    {"target", "source", "glossary", "memory", "formality", "context", "comments", "dialect", "output_format"}
 )
 _LIST_FIELDS = frozenset({"instructions", "keep", "columns"})
 _FORM: dict[str, Any] = {
@@ -205,6 +206,7 @@ _FORM: dict[str, Any] = {
                         "keep": openapi.TEXTS,
                         "comments": {**openapi.FLAG, "description": "Translate reviewers' comments."},
                         "columns": {**openapi.TEXTS, "description": "csv, tsv: names or numbers of columns."},
+                        "dialect": {**openapi.choice(*DIALECTS), "description": "Of Markdown; absent: guessed."},
                         "output_format": {
                             **openapi.TEXT,
                             "description": "Extension of the result; absent: the file's.",
@@ -247,6 +249,7 @@ def options_of(form: FileForm, request: Request, account: translation.Account) -
             glossary="" if glossary.startswith("{") else glossary,
             comments=comments in ("true", "1"),
             columns=tuple(filter(None, form.fields.get("columns", ()))),
+            dialect=form.text("dialect") or "",
             memory=_memory(form.text("memory") or "true"),
         )
     )
@@ -256,6 +259,8 @@ def checked(options: DocumentOptions) -> DocumentOptions:
     """Return options that are within the limits. Raises `InvalidRequest` and `UnsupportedLanguage`."""
     check_direction(options.target, options.source)
     options.options.check()
+    if options.dialect and options.dialect not in DIALECTS:
+        raise InvalidRequest(f"dialect is one of {', '.join(DIALECTS)}", param="dialect")
     return options
 
 

@@ -36,6 +36,7 @@ from dragoman.errors import ConfigError, DragomanError, QueueFull, Unavailable
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.logs import configure_logging
 from dragoman.types import Formality
+from wholetext.markup.dialects import DIALECTS
 
 AT_ONCE = 4
 """Files that are in the server's hands at the same time."""
@@ -143,6 +144,7 @@ def _several(value: object) -> tuple[object, ...]:
     metavar="NAME|NUMBER",
     help="csv, tsv: a column to translate; may be repeated.",
 )
+@click.option("--dialect", type=click.Choice(DIALECTS), help="Of Markdown files; guessed when absent.")
 @click.option("--comments", is_flag=True, help="Translate reviewers' comments too.")
 @click.option("--url", help="A running dragoman server; absent: start an engine for these files.")
 @settings_options("model", "engine")

@@ -93,6 +93,7 @@ class DocumentOptions:
     glossary: str = ""  # the reference of a stored one, instead of the options' entries
     comments: bool = False
     columns: tuple[str, ...] = ()
+    dialect: str = ""  # of Markdown; empty: guessed
     memory: bool | str = True  # whether the key's translation memories are used, or the reference of the only one
     has_terms: bool = False
 
@@ -497,7 +498,13 @@ def _has_texts(rows: object, *names: str) -> bool:
 def _read_options(document: StoredDocument, options: DocumentOptions) -> ReadOptions:
     """What a reader is told of a document."""
     return ReadOptions(
-        document.format, document.target, document.source, options.output, options.comments, options.columns
+        document.format,
+        document.target,
+        document.source,
+        options.output,
+        options.comments,
+        options.columns,
+        options.dialect,
     )
 
 

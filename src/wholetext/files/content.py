@@ -50,6 +50,7 @@ class ReadOptions:
     output: str = ""  # empty: the same as `extension`
     comments: bool = False  # translate reviewers' comments
     columns: tuple[str, ...] = ()  # of csv and tsv: names or numbers; empty: all that hold text
+    dialect: str = ""  # of Markdown: one of `dialects.DIALECTS`; empty: it is guessed
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ class Format:
 FORMATS: tuple[Format, ...] = (
     Format(("txt",), "text/plain", ".plaintext", 10 * _MB),
     Format(("md", "markdown"), "text/markdown", ".plaintext", 10 * _MB),
+    Format(("mdx",), "text/mdx", ".plaintext", 10 * _MB),
+    Format(("qmd", "rmd"), "text/markdown", ".plaintext", 10 * _MB),
     Format(("docx",), f"{_OPENXML}.wordprocessingml.document", ".docx"),
     Format(("docm",), "application/vnd.ms-word.document.macroEnabled.12", ".docx"),
     Format(("dotx",), f"{_OPENXML}.wordprocessingml.template", ".docx"),

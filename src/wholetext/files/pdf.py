@@ -326,7 +326,7 @@ def _markdown_pieces(text: str, level: int) -> Iterator[Piece | None]:
     start = _MARKDOWN_START.match(escaped)
     escaped = f"{start[0]}\\{escaped[start.end() :]}" if start else escaped
     lead = "#" * level + " " if level else "- " if bullet else ""
-    yield from markdown.pieces(lead + escaped, keep_nothing)
+    yield from markdown.pieces(lead + escaped, keep_nothing, dialect="commonmark")
     yield Verbatim("\n\n")
 
 

@@ -13,20 +13,24 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any, cast
 
 import pyromark
 
 from wholetext.markup import html
 from wholetext.markup.blocks import InlineItem, Spans
+from wholetext.markup.dialects import guessed
 from wholetext.markup.html import TagRules
 from wholetext.markup.marks import Block, Edge, Piece, Verbatim, Writer
+from wholetext.markup.masks import LINES, Masks, cut_at_lines
 from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
-from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS, portions
+from wholetext.markup.scan import QUOTE, notations
+from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS
 
 _OPTIONS = (
     pyromark.Options.ENABLE_TABLES
@@ -48,17 +52,22 @@ _SINGLES = frozenset({"Code", "InlineMath", "DisplayMath", "FootnoteReference"})
 _SKIPPED = frozenset({"CodeBlock", "MetadataBlock"})
 _TRANSLATED_LINKS = ("Inline", "Reference")
 _PREFIX = re.compile(rb"[ \t>]*")  # of a line that continues a block
+_COMMENT = re.compile(r"<!--[^<>]*-->\s*")  # as notations become
 _BLANK_LINE = re.compile(r"\n[ \t\r]*(?=\n)")
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 
 
-def pieces(text: str, keep: Spans, rules: TagRules | None = None) -> Iterator[Piece | None]:
-    """Yield pieces whose source notations, concatenated, equal `text`, and None where the caller can pause."""
+def pieces(text: str, keep: Spans, rules: TagRules | None = None, dialect: str = "") -> Iterator[Piece | None]:
+    """Yield pieces whose source notations, concatenated, equal `text`, and None where the caller can pause.
+
+    `dialect`: one of `dialects.DIALECTS`; empty: it is guessed.
+    """
     front = FRONT_MATTER.match(text)
     if front:
         yield Verbatim(front[0])
         text = text[front.end() :]
-    yield from _Reader(text, keep, rules or TagRules()).pieces()
+    masks = Masks(text, dialect or guessed(text))
+    yield from masks.restored(_Reader(masks, keep, rules or TagRules()).pieces())
 
 
 @dataclass(slots=True)
@@ -70,9 +79,10 @@ class _Pair:
 class _Reader:
     """Turns the parser's events into pieces. `_at` is the byte up to which the source has been processed."""
 
-    def __init__(self, text: str, keep: Spans, rules: TagRules) -> None:
-        self._source = text.encode("utf-8", "surrogatepass")
-        parsed = re.sub("[\ud800-\udfff]", "\ufffd", text)  # of the same length in bytes
+    def __init__(self, masks: Masks, keep: Spans, rules: TagRules) -> None:
+        self._masks = masks
+        self._source = masks.text.encode("utf-8", "surrogatepass")
+        parsed = re.sub("[\ud800-\udfff]", "\ufffd", masks.text)  # of the same length in bytes
         self._parsed = parsed.encode()
         self._events = cast("Iterator[tuple[Any, Any]]", pyromark.events_with_range(parsed, options=_OPTIONS))
         self._keep = keep
@@ -86,6 +96,7 @@ class _Reader:
         self._container = ""  # the innermost that has inline content
         self._skipping = 0  # open elements within a skipped one, and that
         self._html: list[tuple[int, int]] | None = None  # the lines of the current HTML block
+        self._has_lines = False  # some of the items end a text or begin one
         self._has_labels = re.search(r"^[ \t>]*\[(?:[^\[\]\\]|\\.)*+\]:", parsed, re.MULTILINE) is not None
         self._done: list[Piece] = []
 
@@ -93,14 +104,16 @@ class _Reader:
         paused = 0
         for number, (event, span) in enumerate(self._events, 1):
             kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
-            start, end = max(span["start"], self._at), max(span["end"], self._at)
+            start, end, at = span["start"], span["end"], self._at
+            start, end = start if start > at else at, end if end > at else at
             if kind == "Text" and end - start > MAX_SEGMENT_CHARACTERS and not self._skipping:
                 yield from self._long_text(start, end)
             elif kind == "End" and value == "HtmlBlock":
                 yield from self._html_block()
             else:
                 self._take(kind, value, start, end)
-            yield from self._flush()
+            if self._done:
+                yield from self._flush()
             if number % _PAUSE_EVENTS == 0 or self._at - paused > _PAUSE_BYTES:
                 paused = self._at
                 yield None
@@ -175,8 +188,11 @@ class _Reader:
         self._copy(lines[0][0])
         yield from self._flush()
         source = self._slice(lines[0][0], lines[-1][1])
+        if _COMMENT.fullmatch(source):
+            self._copy(lines[-1][1])
+            return
         ends_with_blank_line = not _BLANK_LINE.search(source)
-        for piece in html.pieces(source, self._keep, self._rules):
+        for piece in html.pieces(source, self._masks.keep(self._keep), self._rules):
             if ends_with_blank_line and isinstance(piece, Block):
                 yield replace(piece, writer=_WithoutBlankLines(piece.writer))
             else:
@@ -207,7 +223,7 @@ class _Reader:
     def _long_text(self, start: int, end: int) -> Iterator[Piece | None]:
         self._place_gap(start)
         text = self._slice(start, end)
-        for begin, stop in portions(text, 0, len(text)):
+        for begin, stop in self._masks.portions(text):
             self._parts.append((text[begin:stop], text[begin:stop]))
             self._end_block()
             yield from self._flush()
@@ -275,63 +291,46 @@ class _Reader:
         self._parts = []
         if not parts:
             return
-        plain = next((at for at, (one, other) in enumerate(parts) if one == "\n" or one != other), len(parts))
-        line = "".join(one for one, _ in parts[:plain])
-        if not self._items and (directive := _DIRECTIVE.match(line)):
-            if title := directive["title"]:
-                self._items += InlineItem("single", directive[0][: -len(title) - 1]), InlineItem.text(title)
-            self._items.append(InlineItem("single", "]" if title else directive[0]))
-            rest = line[directive.end() :]
-            parts[:plain] = [(rest, rest)]
-        ends = len(parts) > 1 and parts[-2][0] == "\n" and _DIRECTIVE_END.fullmatch(parts[-1][1]) is not None
-        closing = parts.pop()[1] if ends else ""
         self._add_text(parts)
-        if closing:
-            self._items.append(InlineItem("single", closing))
 
     def _add_text(self, parts: Sequence[tuple[str, str]]) -> None:
         shown, source = "".join(part[0] for part in parts), "".join(part[1] for part in parts)
-        if shown == source:
-            self._items += _with_wiki_links(source)
-            return
         offsets: list[int] = []
+        if shown == source:
+            self._add_shown(InlineItem.text(source))
+            return
         at = 0
         for one, written in parts:
             offsets.extend(range(at, at + len(written)) if one == written else (at,))
             at += len(written)
-        self._items.append(InlineItem.text(source, shown, [*offsets, at]))
+        self._add_shown(InlineItem.text(source, shown, [*offsets, at]))
+
+    def _add_shown(self, item: InlineItem) -> None:
+        if QUOTE not in item.source:
+            self._items.append(item)
+            return
+        for one in self._masks.items(item):
+            last = self._items[-1] if self._items else None
+            self._has_lines |= one.kind == "single" and one.name in LINES
+            if one.name == "single" and one.source[0] == "{" and not one.pieces and last and last.kind == "close":
+                self._items[-1] = replace(
+                    last, source=last.source + one.source
+                )  # the attributes of what ends before them
+            else:
+                self._items.append(one)
 
     def _end_block(self) -> None:
         self._end_text()
         items, self._items, self._characters = self._items, [], 0
-        if not items:
-            return
-        context = _Context.of(items, self._container, self._has_labels)
-        build = BlockBuilder(self._keep, lambda texts: MarkdownNotation(context, texts))
-        self._done += build(list(_with_copied_elements(items, self._copied)))
+        if items:
+            for block in cut_at_lines(items) if self._has_lines else (items,):
+                self._done += self._built(block)
+            self._has_lines = False
 
-
-_DIRECTIVE = re.compile(r":{3,}[ \t]*[\w-]*(?:\[(?P<title>[^\[\]\n]{1,200})\])?|(?:!!!|\?\?\?\+?)[ \t]+[\w-]+")
-_DIRECTIVE_END = re.compile(":{3,}")
-"""The lines around a box of Docusaurus and others (`:::note`), and the one before a box of MkDocs (`!!! note`)."""
-_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<alias>[^\[\]|\n]{1,200}))?\]\]")
-
-
-def _with_wiki_links(text: str) -> Iterator[InlineItem]:
-    """Yield a text's items: links as wikis and Obsidian write them name pages and stay, but for what they show instead."""
-    at = 0
-    for link in _WIKI_LINK.finditer(text):
-        if link.start() > at:
-            yield InlineItem.text(text[at : link.start()])
-        if link["alias"] and not link[0].startswith("!"):
-            yield InlineItem("open", text[link.start() : link.start("alias")], name="[[")
-            yield InlineItem.text(link["alias"])
-            yield InlineItem("close", "]]", name="[[")
-        else:
-            yield InlineItem("single", link[0], word=True)
-        at = link.end()
-    if at < len(text):
-        yield InlineItem.text(text[at:])
+    def _built(self, items: list[InlineItem]) -> list[Piece]:
+        context = _Context.of(items, self._container, self._has_labels, self._masks.dialect)
+        build = BlockBuilder(self._keep, partial(MarkdownNotation, context))
+        return build(list(_with_copied_elements(items, self._copied)))
 
 
 _PLACEHOLDER = re.compile(r"__[A-Z]\w*[\d_]\w*__")
@@ -370,10 +369,11 @@ class _Context:
     line_break: str
     entities: dict[str, str]
     raw: str
+    dialect: str
 
     @classmethod
-    def of(cls, items: Iterable[InlineItem], container: str, has_labels: bool) -> _Context:
-        breaks = Counter[str]()
+    def of(cls, items: Iterable[InlineItem], container: str, has_labels: bool, dialect: str) -> _Context:
+        breaks: dict[str, int] = {}
         entities: dict[str, str] = {}
         raw: list[str] = []
         for item in items:
@@ -387,13 +387,14 @@ class _Context:
                 if source == character:
                     raw.append(character)
                 elif character == "\n":
-                    breaks[source] += 1
+                    breaks[source] = breaks.get(source, 0) + 1
                 elif source[0] == "&":
                     entities.setdefault(character, source)
         raw_text = "".join(raw)
-        line_break = breaks.most_common(1)[0][0] if breaks else "\n" if "\n" in raw_text else " "
+        line_break = max(breaks, key=breaks.__getitem__) if breaks else "\n" if "\n" in raw_text else " "
         entities = {sign: form for sign, form in entities.items() if sign not in raw_text}
-        return cls(container, has_labels, line_break, entities, "".join(sign for sign in "~$" if sign in raw_text))
+        signs = "".join(sign for sign in "~$" if sign in raw_text)
+        return cls(container, has_labels, line_break, entities, signs, dialect)
 
 
 _RISKY = r"\\*_`\[\]<&~$|"
@@ -414,7 +415,8 @@ class MarkdownNotation(SourceNotation):
     def __init__(self, context: _Context, texts: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__()
         self._context = context
-        self._risky = re.compile(f"[{_RISKY}{re.escape(''.join(context.entities))}]")
+        more = "{}" if context.dialect == "mdx" else ""
+        self._risky = re.compile(f"[{_RISKY}{more}{re.escape(''.join(context.entities))}]")
         pairs = list(texts)
         self._sources = [source for _, source in pairs]
         is_within = context.container in (
@@ -435,7 +437,8 @@ class MarkdownNotation(SourceNotation):
         """Keep delimiters of emphasis valid, which they are only beside certain characters (CommonMark 6.2).
 
         White space at the inner edges moves outside; `_` within a word becomes `*`; a space separates a letter from a
-        delimiter that has punctuation on its other side. The source's own texts, whose delimiters are valid, do not change.
+        delimiter that has punctuation on its other side. What reads as a tool's notation is escaped. The source's own texts,
+        whose delimiters are valid, do not change.
         """
         if [text for text in written[::2] if text] == self._sources:
             return
@@ -459,6 +462,8 @@ class MarkdownNotation(SourceNotation):
             if outer.isalnum() and _is_punctuation(_neighbour(written, place, after=not closes, own=True)):
                 at = place + 1 if closes else place - 1
                 written[at] = " " + written[at] if closes else written[at] + " "
+        if self._context.dialect != "commonmark":
+            _escape_notations(written, self._context.dialect)
 
     def _line(self, line: str, brackets: bool) -> str:
         raw = {sign for sign in self._context.raw if line.count(sign) == 1}
@@ -480,6 +485,8 @@ class MarkdownNotation(SourceNotation):
             is_markup = brackets
         elif sign in "~$":
             is_markup = sign not in raw
+        elif sign in "{}" or (sign == "<" and self._context.dialect == "mdx"):
+            is_markup = sign != "<" or not line[at + 1 : at + 2].isspace()
         elif sign == "|":
             is_markup = self._context.container == "TableCell"
         else:
@@ -530,6 +537,31 @@ def _brackets_are_text(text: str) -> bool:
         if depth < 0:
             return False
     return depth == 0 and not re.search(r"\[\^|\][(\[:]|\]$|^\[[ xX]?\]", text)
+
+
+_MOST_ESCAPES = 8
+
+
+def _escape_notations(written: list[str], dialect: str) -> None:
+    """Escape the first signs of what would be read as a tool's notation in texts: the source's own notations are marks."""
+    for _ in range(_MOST_ESCAPES):
+        ends = list(accumulate(map(len, written)))
+        places = [(bisect_right(ends, start), start) for start in reversed(notations("".join(written), dialect))]
+        found = [(part, start - (ends[part - 1] if part else 0)) for part, start in places if part % 2 == 0]
+        if not found:
+            break
+        for part, at in found:
+            text = written[part]
+            written[part] = text[:at] + _NOTATION_START.sub(_escaped, text[at : at + 2], count=1) + text[at + 2 :]
+
+
+_NOTATION_START = re.compile(r"\\(?P<bracket>[\[(])|[!-/:-@\[-`{-~]")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if found["bracket"]:
+        return f"&#{ord(found['bracket'])};"
+    return f"\\{found[0]}"
 
 
 @dataclass(frozen=True, slots=True)

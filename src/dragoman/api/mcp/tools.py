@@ -33,6 +33,7 @@ from dragoman.storage.documents import IN_FLIGHT, StoredDocument
 from dragoman.threads import RESULTS, UPLOADS
 from dragoman.types import Options, TextDone, Translation
 from wholetext.files import formats
+from wholetext.markup.dialects import DIALECTS
 
 Arguments = TypeVar("Arguments", bound=BaseModel)
 
@@ -366,6 +367,7 @@ class DocumentArguments(schemas.RequestBody):
     columns: Annotated[
         schemas.Items[str], Field(default_factory=list, description="csv, tsv: names or numbers of columns.")
     ]
+    dialect: Annotated[str | None, Field(description=f"Of Markdown: {', '.join(DIALECTS)}; absent: guessed.")] = None
     output_format: Annotated[str | None, Field(description="Extension of the result; absent: the file's.")] = None
     wait_s: _Wait = WAIT_S
 
@@ -418,6 +420,7 @@ async def _translate_document(call: ToolCall, given: Mapping[str, Any]) -> ToolA
             glossary=glossary if isinstance(glossary, str) else "",
             comments=arguments.comments,
             columns=tuple(filter(None, arguments.columns)),
+            dialect=arguments.dialect or "",
         )
     )
     deadline_s = deadline_of(call.http)

@@ -15,6 +15,7 @@ const controls = { source: byId("source-language"), target: byId("target-languag
 const pair = new LanguagePair(controls, browserStorage());
 const options = new TextOptions({
   format: byId("format"),
+  dialect: byId("dialect"),
   formality: byId("formality"),
   glossary: byId("glossary"),
   terms: byId("terms"),

@@ -17,11 +17,11 @@ export function glossaryOf(text) {
 
 /** Dispatches `change` when the reader chose something else, and `input` while terms are typed. */
 export class TextOptions extends EventTarget {
-  /** @param {{format: HTMLSelectElement, formality: HTMLSelectElement, glossary: HTMLTextAreaElement, terms: HTMLElement}} controls */
+  /** @param {{format: HTMLSelectElement, dialect: HTMLSelectElement, formality: HTMLSelectElement, glossary: HTMLTextAreaElement, terms: HTMLElement}} controls */
   constructor(controls) {
     super();
     this.controls = controls;
-    for (const menu of [controls.format, controls.formality]) {
+    for (const menu of [controls.format, controls.dialect, controls.formality]) {
       menu.addEventListener("change", () => this.dispatchEvent(new Event("change")));
     }
     controls.glossary.addEventListener("input", (event) => event.isComposing || this.typed());
@@ -42,7 +42,8 @@ export class TextOptions extends EventTarget {
   /** The same for a document, whose format is its file's: strings of a form. */
   get documentFields() {
     const { formality, glossary } = this.fields;
-    return { formality, glossary: glossary && JSON.stringify(glossary) };
+    const dialect = this.controls.dialect.value || undefined;
+    return { formality, dialect, glossary: glossary && JSON.stringify(glossary) };
   }
 
   typed() {
