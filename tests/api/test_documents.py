@@ -172,6 +172,7 @@ async def test_names_of_files_are_names_alone(client: Client, head: str, name: s
 @pytest.mark.parametrize(
     ("fields", "name", "status", "code", "param"),
     [
+        ({"target": "de", "dialect": "word"}, "a.md", 400, "invalid_request", "dialect"),
         ({}, "a.doc", 400, "unsupported_file", "file"),
         ({}, "a", 400, "unsupported_file", "file"),
         ({}, "", 400, "invalid_request", "file"),
