@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wholetext.files.content import Content, RegionPiece
-from wholetext.files.strings import JSON_ESCAPE, Escapes, c_escape, c_escaped, reason_to_leave
+from wholetext.files.strings import JSON_ESCAPE, Escapes, c_escape, c_escaped
 from wholetext.markup.blocks import InlineItem, build
 from wholetext.markup.marks import Edge, Verbatim
+from wholetext.values import reason_to_leave
 
 _PLACE = "front matter"
 _LINE = re.compile(
@@ -127,7 +128,7 @@ def _is_text(key: str, value: str) -> bool:
     value = " ".join(value.split())
     words = _KEY_WORDS.findall(key)
     last = words[-1].lower() if words else ""
-    if last in _OTHER_KEYS or _NO_TEXT.fullmatch(value) or reason_to_leave(value) is not None:
+    if last in _OTHER_KEYS or _NO_TEXT.fullmatch(value) or reason_to_leave(value, last) is not None:
         return False
     return last in _TEXT_KEYS or (value.count(" ") >= _FEWEST_WORDS - 1 and _PROSE.fullmatch(value) is not None)
 
