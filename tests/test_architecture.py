@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "text": set[str](),
     "storage": set[str](),
 }
-FILES_ORDER = ["files", "values", "markup", "languages", "errors"]
+FILES_ORDER = ["files", "markup", "languages", "errors"]
 """Packages and modules of `wholetext`, which is below all others; each imports those after it."""
 BENCH_MAY_IMPORT = {"wire", "gpu", "guard", "errors", "languages", "secretfile", "__version__"}
 """What the load tests know of the server, besides its HTTP API."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.wholetext.rewriting import changed, read, rewritten, texts
-from wholetext.values import reason_to_leave
+from wholetext.files.values import reason_to_leave
 
 
 @pytest.mark.parametrize(

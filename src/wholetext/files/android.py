@@ -23,11 +23,11 @@ from wholetext.files.strings import (
     in_cdata,
     leave,
 )
+from wholetext.files.values import reason_to_leave
 from wholetext.files.xmlpart import Element, Namespaces, tree
 from wholetext.markup.blocks import InlineItem
 from wholetext.markup.marks import Piece, Verbatim
 from wholetext.markup.plain import plural_categories
-from wholetext.values import reason_to_leave
 
 
 def read(data: bytes, options: ReadOptions) -> Content:

@@ -12,8 +12,8 @@ from wholetext.errors import InvalidFile, UnsupportedFile
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.encodings import decode
 from wholetext.files.strings import Escapes, Splice, c_escape, is_untranslatable, leave
+from wholetext.files.values import reason_to_leave
 from wholetext.markup.blocks import InlineItem
-from wholetext.values import reason_to_leave
 
 _STRING = r"\"(?:[^\"\\]++|\\[\s\S])*+\""
 _SPACE_OR_COMMENT = re.compile(r"\s++|/\*(?P<block>(?:[^*]++|\*(?!/))*+)\*/|//(?P<line>[^\r\n]*+)")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from wholetext.files.content import Content, RegionPiece
 from wholetext.files.strings import JSON_ESCAPE, Escapes, c_escape, c_escaped
+from wholetext.files.values import reason_to_leave
 from wholetext.markup.blocks import InlineItem, build
 from wholetext.markup.marks import Edge, Verbatim
-from wholetext.values import reason_to_leave
 
 _PLACE = "front matter"
 _LINE = re.compile(

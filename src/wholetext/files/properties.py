@@ -12,8 +12,8 @@ from functools import partial
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.encodings import Encoding, decode
 from wholetext.files.strings import Escapes, Splice, is_untranslatable, leave
+from wholetext.files.values import reason_to_leave
 from wholetext.markup.blocks import InlineItem
-from wholetext.values import reason_to_leave
 
 _SPACE = r"[ \t\f]*+"
 _LINE = re.compile(

@@ -9,8 +9,8 @@ from wholetext.errors import InvalidFile
 from wholetext.files.content import Content, Part, ReadOptions, Region
 from wholetext.files.encodings import decode
 from wholetext.files.strings import is_untranslatable, leave, xml_pieces
+from wholetext.files.values import reason_to_leave
 from wholetext.files.xmlpart import Element, Namespaces, tree
-from wholetext.values import reason_to_leave
 
 
 def read(data: bytes, options: ReadOptions) -> Content:

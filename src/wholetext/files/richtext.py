@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from wholetext.values import reason_to_leave
+from wholetext.files.values import reason_to_leave
 
 Path: TypeAlias = tuple[str, ...]
 Values: TypeAlias = Mapping[Path, Mapping[str, str]]

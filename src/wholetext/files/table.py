@@ -21,9 +21,9 @@ from wholetext.errors import InvalidFile
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.encodings import decode
 from wholetext.files.strings import Escapes, Splice, leave
+from wholetext.files.values import reason_to_leave
 from wholetext.markup.blocks import InlineItem, build
 from wholetext.markup.marks import Block, Edge
-from wholetext.values import reason_to_leave
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_CHARACTERS = 20_000

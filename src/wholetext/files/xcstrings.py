@@ -18,10 +18,10 @@ from wholetext.files.content import Content, ReadOptions, RegionPiece
 from wholetext.files.encodings import decode
 from wholetext.files.jsonfile import tokens
 from wholetext.files.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, is_untranslatable, leave
+from wholetext.files.values import reason_to_leave
 from wholetext.markup.blocks import InlineItem
 from wholetext.markup.marks import Verbatim
 from wholetext.markup.plain import plural_categories
-from wholetext.values import reason_to_leave
 
 
 @dataclass(slots=True)

@@ -18,12 +18,12 @@ from wholetext.errors import InvalidFile
 from wholetext.files.content import Content, Part, ReadOptions, Region, keep_nothing
 from wholetext.files.encodings import decode
 from wholetext.files.strings import is_untranslatable, leave
+from wholetext.files.values import reason_to_leave
 from wholetext.markup import plain
 from wholetext.markup.blocks import InlineItem
 from wholetext.markup.marks import Piece, Verbatim
 from wholetext.markup.notation import BlockBuilder
 from wholetext.markup.plain import plural_categories
-from wholetext.values import reason_to_leave
 
 Style: TypeAlias = Literal["double", "single", "plain", "flow", "block"]
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from wholetext.markup.blocks import InlineItem, Spans
 from wholetext.markup.marks import Block, Mark, Piece, Verbatim
-from wholetext.markup.scan import BASE, FIRST, QUOTE, TOKEN, Scan, Token
+from wholetext.markup.scan import BASE, FIRST, QUOTE, TOKEN, NotationToken, Scan
 from wholetext.markup.segments import portions
 
 _WRITTEN = re.compile(rf"(<!--|-[ \t]{{1,3}})?{TOKEN.pattern}(-->)?")
@@ -24,18 +24,18 @@ class Masks:
     """A text whose notations are tokens. `text` is what a parser reads."""
 
     def __init__(self, text: str, dialect: str) -> None:
-        self._tokens: list[Token] = []
+        self._tokens: list[NotationToken] = []
         self.dialect = dialect
         self.text = text if dialect == "commonmark" else "".join(Scan(text, dialect, self._add).parts())
 
-    def _add(self, token: Token) -> str:
+    def _add(self, token: NotationToken) -> str:
         number = len(self._tokens)
         self._tokens.append(token)
         digits = chr(FIRST + number // BASE) + chr(FIRST + number % BASE)  # a file of 10 MB has fewer than 5 million
         written = f"{QUOTE}{digits}{'w' if token.kind == 'word' else ''}{token.mark}{QUOTE}"
         return f"<!--{written}-->" if token.kind == "line" else written
 
-    def _token(self, digits: str) -> Token | None:
+    def _token(self, digits: str) -> NotationToken | None:
         number = (ord(digits[0]) - FIRST) * BASE + ord(digits[1]) - FIRST
         return self._tokens[number] if number < len(self._tokens) else None
 
@@ -58,7 +58,7 @@ class Masks:
         if at < len(item.shown):
             yield item.part(at, len(item.shown)) if at else item
 
-    def _item(self, token: Token, written: str) -> InlineItem:
+    def _item(self, token: NotationToken, written: str) -> InlineItem:
         if token.kind in ("open", "close"):
             kind = "open" if token.kind == "open" else "close"
             return InlineItem(kind, token.source, name=token.name, pieces=token.pieces)

@@ -28,7 +28,7 @@ Kind = Literal["word", "single", "open", "close", "line", "item", "head", "end"]
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class NotationToken:
     kind: Kind
     source: str
     name: str = ""  # of a pair
@@ -176,7 +176,7 @@ class _Pending:
 class Scan:
     """Finds the notations of a text, from left to right."""
 
-    def __init__(self, text: str, dialect: str, add: Callable[[Token], str]) -> None:
+    def __init__(self, text: str, dialect: str, add: Callable[[NotationToken], str]) -> None:
         self._text = text
         self._dialect = dialect
         self._add = add
@@ -253,7 +253,9 @@ class Scan:
             one = self._pending.pop(0)
             if one.kind == "end" or one.start >= self._at:  # a title ends where what began in it does
                 one = replace(one, start=max(one.start, self._at), stop=max(one.stop, self._at))
-                self._write(one.start, one.stop, self._add(Token(one.kind, self._text[one.start : one.stop], one.name)))
+                self._write(
+                    one.start, one.stop, self._add(NotationToken(one.kind, self._text[one.start : one.stop], one.name))
+                )
 
     def _write(self, start: int, stop: int, written: str) -> None:
         self._written += (self._text[self._at : start], written)
@@ -270,9 +272,11 @@ class Scan:
         pieces = () if kind in ("word", "head") else _with_values(source)
         if pieces and kind == "line":
             kind = "head"
-            self._write(start, stop, self._add(Token(kind, source, pieces=pieces)) + self._add(Token("end", "")))
+            self._write(
+                start, stop, self._add(NotationToken(kind, source, pieces=pieces)) + self._add(NotationToken("end", ""))
+            )
         else:
-            self._write(start, stop, marker + self._add(Token(kind, source, name, pieces)))
+            self._write(start, stop, marker + self._add(NotationToken(kind, source, name, pieces)))
 
     def _later(self, start: int, stop: int, kind: Kind, name: str = "") -> None:
         insort(self._pending, _Pending(start, stop, kind, name))
@@ -311,7 +315,7 @@ class Scan:
         if row.name == "wiki link" and self._text[start + 2 : stop - 2].casefold() in self._labels:
             self._next = start + 1
         elif begin < 0 and self._text.startswith("]:", stop):
-            self._write(start, stop, self._add(Token("word", self._text[start:stop], mark="[")))
+            self._write(start, stop, self._add(NotationToken("word", self._text[start:stop], mark="[")))
         elif begin < 0:
             self._put(start, stop, "word")
         else:
