@@ -8,7 +8,7 @@ import os
 import re
 import resource
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -44,7 +44,7 @@ from dragoman.storage.document_files import FolderUse
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.keys import Keys
 from dragoman.storage.usage import UsageLedger
-from dragoman.types import ANONYMOUS, Account, EngineSequence, Options, TranslationRequest
+from dragoman.types import ANONYMOUS, Account, Completion, Delta, EngineSequence, Options, TranslationRequest
 from tests.processes import title
 from tests.serving import HeldPipeline, service_over, source_of
 from tests.waiting import HANG_S, scaled, until
@@ -214,12 +214,16 @@ async def test_the_language_is_detected_once_in_the_longest_texts(servers: Serve
 
 async def test_what_is_finished_when_a_server_stops_is_not_translated_again(servers: Servers) -> None:
     class Half(HeldPipeline):
-        """Answers the first texts."""
+        """Answers nine texts of documents, one after the other."""
 
-        async def generate(self, sequence: EngineSequence):  # type: ignore[no-untyped-def]
-            if not sequence.id.startswith("warm-up") and self.generations >= 10:
+        begun = 0
+
+        async def _decode(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
+            self.begun += not sequence.id.startswith("warm-up")
+            if self.begun == 10:
                 self.hold()
-            return await super().generate(sequence)
+            async for item in super()._decode(sequence):
+                yield item
 
     first = Half(kana, slots=1)
     async with servers(first) as service:
@@ -228,7 +232,7 @@ async def test_what_is_finished_when_a_server_stops_is_not_translated_again(serv
         async with asyncio.timeout(HANG_S):
             while True:
                 stored = await servers.store.get(document.id)
-                if stored is not None and stored.segments_done == 9:  # and the warm-up's
+                if stored is not None and stored.segments_done == 9:
                     break
                 await asyncio.sleep(0.05)
     stopped = await servers.store.get(document.id)
@@ -382,7 +386,7 @@ async def test_texts_and_documents_that_come_together_keep_a_quota_exactly(serve
         async def document_of(_: int) -> int:
             try:
                 ended = await done(of, await create(of, text, account=mine))
-                await of.result(ended)
+                (await of.result(ended)).file.close()
             except (QuotaExceeded, InvalidRequest):
                 return 0
             return 1
