@@ -32,7 +32,10 @@ def program(text: str) -> list[str]:
 
 @pytest.mark.parametrize("number", ENDS)
 async def test_all_that_a_process_has_started_ends_with_it(tmp_path: Path, number: signal.Signals) -> None:
-    with started(program(FAMILY + "signal.pause()"), tmp_path) as family:
+    at_once = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"  # a KeyboardInterrupt in a finalizer is lost
+    )
+    with started(program(at_once + FAMILY + "signal.pause()"), tmp_path) as family:
         await until(lambda: len(family.running()) == 5, "a guard and three children")
         family.process.send_signal(number)
         assert family.process.wait() == -number

@@ -26,7 +26,7 @@ from dragoman.engine.spec import EngineSpec
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
-from dragoman.prompts.profile import Language, Profile, Template
+from dragoman.prompts.profile import Language, Profile, ProfileTemplate
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.planner import ALTERNATIVES_TEMPERATURE
 from dragoman.service.service import TranslationService
@@ -105,7 +105,7 @@ def prompts() -> tuple[PromptEncoder, LengthTable]:
         name="stage",
         title="Stage",
         mode="raw",
-        templates=(Template("<|bos|><|{source_code}|><|{target_code}|>{text}<|sep|>"),),
+        templates=(ProfileTemplate("<|bos|><|{source_code}|><|{target_code}|>{text}<|sep|>"),),
         languages={tag: Language(name, tag) for tag, name in LANGUAGES.items()},
         wire="{user}",
         control_tokens=("<|bos|>", "<|{source_code}|>", "<|{target_code}|>", "<|sep|>"),

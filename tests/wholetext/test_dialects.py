@@ -99,6 +99,7 @@ FOUND = {
         '{{< /highlight >}}',
         ["Title words", "Words <x1/>", "Title words", "Words"], "",
     ),
+    "nesting": ('Words $t(words, {"count": {{words}} }) words', ["Words <x1/> words"], ""),
     "value": (
         '[Words]({{ "/words/" | url }}) ![Words]({{ words }}) {{ words }}',
         ["<g1>Words</g1> <g2>Words</g2> <x3/>"], "",

@@ -147,6 +147,8 @@ NOTATIONS: tuple[Notation, ...] = (
         r"\{::(?:comment|nomarkdown)\b[^{}\n]*+(?<!/)\}", closer="{:/"),
     Notation("shortcode", "Hugo", "https://gohugo.io/content-management/shortcodes/", "until", r"\{\{<", closer=">}}"),
     Notation("shortcode", "Hugo", "https://gohugo.io/content-management/shortcodes/", "until", r"\{\{%", closer="%}}"),
+    Notation("nesting", "i18next", "https://www.i18next.com/translation-function/nesting", "word",
+        r"\$t\((?:[^()\n]{1,200}+|\([^()\n]{0,64}\)){1,9}+\)"),
     Notation("value", "Liquid, Jinja, Vue, Mustache", "https://shopify.github.io/liquid/basics/introduction/", "until",
         r"\{\{", closer="}}"),
     Notation("tag", "Liquid, Jinja, GitBook", "https://shopify.github.io/liquid/basics/introduction/", "until",
@@ -158,7 +160,7 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("tag", "ERB, EJS", "https://docs.ruby-lang.org/en/master/ERB.html", "until", "<%", closer="%>"),
     # ---- braces
     Notation("suggestion", "CriticMarkup", "https://github.com/CriticMarkup/CriticMarkup-toolkit", "pair",
-        r"\{(?:\+\+(?P<text>[^+{}\n]{1,500})\+\+|--[^{}\n]{1,500}--|==[^{}\n]{1,500}==|>>[^{}\n]{1,500}<<)\}"),
+        r"\{(?:\+\+(?P<text>[^+{}|\n]{1,500})\+\+|--[^{}|\n]{1,500}--|==[^{}|\n]{1,500}==|>>[^{}|\n]{1,500}<<)\}"),
     Notation("role", "MyST", f"{_MYST}roles", "role", r"\{[A-Za-z][\w:+-]*+\}(?=`)"),
     Notation("attribute list", "kramdown, Python-Markdown, Pandoc, MyST", f"{_KRAMDOWN}#inline-attribute-lists", "single",
         rf"{ATTRIBUTE_LIST}|{_KRAMDOWN_LIST}|\{{=\w++\}}"),
@@ -184,22 +186,22 @@ NOTATIONS: tuple[Notation, ...] = (
         r"(?<![\]!\\])\[/?[a-z][\w-]{1,30}(?:[ ][\w-]{1,30}=(?:\"[^\"\n]*+\"|'[^'\n]*+'))++[ ]?/?\](?![(\[:])"),
     Notation("text directive", "remark", _DIRECTIVES, "pair",
         rf"(?<![\w:]):{_NAME}\[(?P<text>[^\[\]\n]{{1,300}})\](?:\{{[^{{}}\n]{{0,300}}\}})?"),
-    # ---- signs
+    # ---- signs. None has a border between a table's cells in it.
     Notation("icon", "MkDocs Material, Hugo", "https://squidfunk.github.io/mkdocs-material/reference/icons-emojis/", "word",
         r"(?<![\w:]):[a-z][a-z0-9_]*+-[a-z0-9_-]{1,80}:(?![\w:])"),
     Notation("annotation", "MkDocs Material", "https://squidfunk.github.io/mkdocs-material/reference/annotations/", "word",
         r"\(\d{1,2}\)!"),
     Notation("keys", "MkDocs", f"{_PYMDOWNX}keys/", "word", r"(?<![\w+])\+\+[\w-]{1,30}(?:\+[\w-]{1,30}){0,8}\+\+(?![\w+])"),
     Notation("highlight", "Obsidian, MkDocs, Typora", f"{_OBSIDIAN}syntax", "pair",
-        r"(?<![=\w])==(?P<text>[^\s=](?:[^=\n]{0,500}[^\s=])?)==(?![=\w])"),
+        r"(?<![=\w])==(?P<text>[^\s=|](?:[^=|\n]{0,500}[^\s=|])?)==(?![=\w])"),
     Notation("insertion", "MkDocs", f"{_PYMDOWNX}caret/", "pair",
-        r"(?<!\^)\^\^(?P<text>[^\s^](?:[^\^\n]{0,500}[^\s^])?)\^\^(?!\^)"),
+        r"(?<!\^)\^\^(?P<text>[^\s^|](?:[^\^|\n]{0,500}[^\s^|])?)\^\^(?!\^)"),
     Notation("comment", "Obsidian", f"{_OBSIDIAN}syntax#Comments", "until",
         r"(?<![\w%])%%(?![%\w]*+%[^%])(?=[^\n%])", closer="%%"),
     Notation("block's name", "Obsidian", f"{_OBSIDIAN}links#Link+to+a+block+in+a+note", "single",
         r"(?<=[ \t])\^(?=[\d_-]{0,60}[A-Za-z])[\w-]{2,60}[ \t]*+(?=\r?$)"),
     Notation("emphasis", "of CJK texts", "https://github.com/commonmark/commonmark-spec/issues/650", "emphasis",
-        r"(?<![*~\\])(?:\*{1,3}|~~)(?=[^\s*~])[^*~\n]{1,400}+(?<=\S)(?:\*{1,3}|~~)(?![*~])"),
+        r"(?<![*~\\])(?:\*{1,3}|~~)(?=[^\s*~])[^*~|\n]{1,400}+(?<=\S)(?:\*{1,3}|~~)(?![*~])"),
 )  # fmt: skip
 
 MARKDOWN_DIRECTIVES = _names(

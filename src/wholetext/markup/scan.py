@@ -39,7 +39,7 @@ class NotationToken:
 _PLACE = (
     r"\n(?=[ \t>]*+(?:[^\sA-Za-z>|#\"'_,.]|import\b|export\b))|`(?:[^`\n]++`(?!`))?+|\\(?=[!-/:-@\[-`{-~]|begin\{)|\{"
     r"|<(?=[A-Za-z/!%])|\[(?=[\[!@/-]|[a-z][\w-]*+ [\w-]++=|[^\[\]\n]{1,300}+\]\{)|!(?=\[(?:\[|bg))|:(?=[A-Za-z])"
-    r"|@(?=[\[\w{])|\^(?=[\[^\w])|\((?=\d{1,2}\)!)|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\u2016"
+    r"|@(?=[\[\w{])|\^(?=[\[^\w])|\((?=\d{1,2}\)!)|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()|\u2016"
 )
 """Where a notation may begin: a line, or a sign. Each branch begins with a sign, so that other text is passed quickly."""
 _PLACES = re.compile(_PLACE)
