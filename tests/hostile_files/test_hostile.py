@@ -204,6 +204,7 @@ def test_a_changed_file_is_refused_or_read_and_written(
 
 
 @pytest.mark.acceptance
+@pytest.mark.timeout(900)  # each attack has the worker's limit of CPU time; there are a hundred
 @pytest.mark.parametrize("group", REFUSED)
 def test_attacks_are_refused_or_read_and_written(reader: Reader, group: str) -> None:
     refused = Counter[str]()
