@@ -81,7 +81,7 @@ class OllamaMessage(BaseModel):
 
     role: str
     content: str | None = None
-    images: Annotated[Items[str], Field(max_length=MAX_PARTS)] | None = None
+    images: Annotated[Items[str], Field(max_length=MAX_PARTS - 1)] | None = None  # beside the text
 
 
 class OllamaChatBody(BaseModel):
@@ -103,7 +103,7 @@ class GenerateBody(BaseModel):
     system: str | None = None
     raw: bool | None = None  # the prompt is all that the model gets: `system` is not used
     suffix: str | None = None
-    images: Annotated[Items[str], Field(max_length=MAX_PARTS)] | None = None
+    images: Annotated[Items[str], Field(max_length=MAX_PARTS - 1)] | None = None
     stream: bool | None = None
     format: str | dict[str, Any] | None = None
     options: dict[str, Any] | None = None
