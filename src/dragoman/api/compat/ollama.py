@@ -7,7 +7,6 @@ and offered tools are accepted and not used: whether a model calls a tool is its
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from time import perf_counter
@@ -18,7 +17,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from dragoman.api.answers import EventStream, JsonResponse, json_bytes, while_connected
+from dragoman.api.answers import EventStream, JsonResponse, json_bytes
 from dragoman.api.compat.exchange import MAX_CHARACTERS
 from dragoman.api.compat.openai_calls import (
     MAX_MESSAGES,
@@ -29,6 +28,7 @@ from dragoman.api.compat.openai_calls import (
     ChatMessage,
     Contents,
     Tokens,
+    answer_call,
     is_incomplete,
     read_messages,
 )
@@ -150,16 +150,16 @@ async def _read(
 ) -> Asked:
     """What a call asks for. Raises what `read_messages` and `Asked.of` raise."""
     limit = (body.options or {}).get("num_predict")
-    asked = await Asked.of(
+    return await Asked.of(
         http,
         service,
         account,
         _model_id(body.model, service),
         read_messages(messages),
         _answer_form(body.format),
+        api="ollama",
         max_tokens=limit if isinstance(limit, int) else None,
     )
-    return replace(asked, request=replace(asked.request, api="ollama"))
 
 
 # ---- answers
@@ -172,7 +172,9 @@ async def chat(body: OllamaChatBody, http: Request, service: Service, account: C
         return JsonResponse(_Writer.of_chat(body).loaded(body.keep_alive))
     messages = [_message(one.role, one.content, one.images) for one in body.messages]
     asked = await _read(http, service, account, body, *messages)
-    return await _answer(http, service, asked, _Writer.of_chat(body, asked), streamed=body.stream is not False)
+    return await answer_call(
+        http, service, asked, _Writer.of_chat(body, asked), streamed=body.stream is not False, stream=JsonLines
+    )
 
 
 @router.post("/generate")
@@ -184,24 +186,15 @@ async def generate(body: GenerateBody, http: Request, service: Service, account:
         return JsonResponse(_Writer.of_prompt(body).loaded(body.keep_alive))
     system = [_message("system", body.system, None)] if body.system and not body.raw else []
     asked = await _read(http, service, account, body, *system, _message("user", body.prompt, body.images))
-    return await _answer(http, service, asked, _Writer.of_prompt(body, asked), streamed=body.stream is not False)
+    return await answer_call(
+        http, service, asked, _Writer.of_prompt(body, asked), streamed=body.stream is not False, stream=JsonLines
+    )
 
 
 class JsonLines(EventStream):
     """The objects of a call, a line each."""
 
     media_type = "application/x-ndjson"
-
-
-async def _answer(
-    http: Request, service: TranslationService, asked: Asked, writer: _Writer, *, streamed: bool
-) -> Response:
-    if streamed:
-        events = service.calls.events(asked.request, streamed=True)
-        return JsonLines(events, writer, len(asked.request.texts), asked.headers)
-    async with while_connected(http.receive):
-        translations = await service.calls.translate(asked.request)
-    return JsonResponse(writer.whole(translations), headers=asked.headers)
 
 
 class _Writer:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from dragoman.api import native, schemas
-from dragoman.api.answers import EventStream, JsonResponse, json_bytes, while_connected
+from dragoman.api.answers import json_bytes
 from dragoman.api.compat.openai_calls import (
     ERROR_FORMAT,
     MAX_MESSAGES,
@@ -28,6 +28,7 @@ from dragoman.api.compat.openai_calls import (
     ChatMessage,
     Contents,
     Tokens,
+    answer_call,
     error_body,
     is_incomplete,
     read_messages,
@@ -37,7 +38,6 @@ from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
 from dragoman.api.middleware import current_id
 from dragoman.api.schemas import Items
 from dragoman.errors import DragomanError, InvalidRequest
-from dragoman.service.service import TranslationService
 from dragoman.types import Role, TextDelta, TextDone, Translation
 
 router = APIRouter(route_class=KeyFirstRoute)
@@ -132,7 +132,7 @@ async def complete_chat(body: ChatBody, http: Request, service: Service, account
         max_tokens=body.max_completion_tokens or body.max_tokens,
     )
     writer = _ChatWriter(asked, service.model.name, with_usage=_with_usage(body.stream_options, body.stream))
-    return await _answer(http, service, asked, writer, streamed=bool(body.stream))
+    return await answer_call(http, service, asked, writer, streamed=bool(body.stream))
 
 
 @router.post("/v1/completions")
@@ -145,7 +145,7 @@ async def complete(body: CompletionBody, http: Request, service: Service, accoun
     messages: list[tuple[Role, str]] = [("user", prompts[0])]
     asked = await Asked.of(http, service, account, body.model, messages, AnswerForm(), max_tokens=body.max_tokens)
     writer = _TextWriter(asked, service.model.name, with_usage=_with_usage(body.stream_options, body.stream))
-    return await _answer(http, service, asked, writer, streamed=bool(body.stream))
+    return await answer_call(http, service, asked, writer, streamed=bool(body.stream))
 
 
 @router.get("/v1/models/{id:path}", dependencies=[NEEDS_KEY])
@@ -154,17 +154,6 @@ async def get_model(id: str, service: Service) -> schemas.ModelOut:
     if id not in native.model_ids(service) and id != "dragoman":
         raise HTTPException(404, f"the model {id[:100]!r} does not exist: GET /v1/models lists them")
     return native.model_out(service, id)
-
-
-async def _answer(
-    http: Request, service: TranslationService, asked: Asked, writer: _Writer, *, streamed: bool
-) -> Response:
-    if streamed:
-        events = service.calls.events(asked.request, streamed=True)
-        return EventStream(events, writer, len(asked.request.texts), asked.headers)
-    async with while_connected(http.receive):
-        translations = await service.calls.translate(asked.request)
-    return JsonResponse(writer.whole(translations), headers=asked.headers)
 
 
 def _with_usage(options: ChatStreamOptions | None, stream: bool | None) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from fastapi import Request
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
+from dragoman.api.answers import EventStream, EventWriter, JsonResponse, while_connected
 from dragoman.api.compat import chat
 from dragoman.api.compat.chat_shapes import fields_of
 from dragoman.api.errors import Fault, foreign_format
@@ -17,7 +19,18 @@ from dragoman.api.schemas import Items
 from dragoman.errors import DragomanError, InvalidRequest, UnknownPrompt
 from dragoman.service.planner import UNDETERMINED
 from dragoman.service.service import TranslationService
-from dragoman.types import Account, Chat, Role, TextDelta, TextDone, TextFormat, Translation, TranslationRequest, Usage
+from dragoman.types import (
+    Account,
+    ApiName,
+    Chat,
+    Role,
+    TextDelta,
+    TextDone,
+    TextFormat,
+    Translation,
+    TranslationRequest,
+    Usage,
+)
 
 TARGET_HEADER = "X-Target-Language"
 PASSED_HEADER = "X-Prompt-Passed"
@@ -183,6 +196,7 @@ class Asked:
         messages: Sequence[tuple[Role, str]],
         form: AnswerForm,
         *,
+        api: ApiName = "openai",
         consecutive: bool = False,
         max_tokens: int | None = None,
     ) -> Asked:
@@ -203,7 +217,7 @@ class Asked:
             is_limited = max_tokens is not None and max_tokens > 0  # some programs send -1 for no limit
             passed = Chat(tuple(messages), max_tokens if is_limited else None)
             request = TranslationRequest(texts, UNDETERMINED, chat=passed)
-            return cls(chat.Task(texts, UNDETERMINED), call_of(http, account, "openai", request), form)
+            return cls(chat.Task(texts, UNDETERMINED), call_of(http, account, api, request), form)
         given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
         texts = await check_texts(service, given, "messages", allow_empty=task.reply is not None)
         request = TranslationRequest(
@@ -213,7 +227,7 @@ class Asked:
             format=format_,
             options=task.options,
         )
-        return cls(task, call_of(http, account, "openai", request, consecutive=consecutive), form)
+        return cls(task, call_of(http, account, api, request, consecutive=consecutive), form)
 
 
 def _why_refused(service: TranslationService, account: Account, form: AnswerForm) -> str:
@@ -229,6 +243,32 @@ def _why_refused(service: TranslationService, account: Account, form: AnswerForm
 
 
 # ---- answers
+
+
+class AnswerWriter(EventWriter, Protocol):
+    """An API's answer to one call, as events or as one object."""
+
+    def whole(self, translations: list[Translation]) -> dict[str, Any]:
+        """The answer as one object."""
+        ...
+
+
+async def answer_call(
+    http: Request,
+    service: TranslationService,
+    asked: Asked,
+    writer: AnswerWriter,
+    *,
+    streamed: bool,
+    stream: type[EventStream] = EventStream,
+) -> Response:
+    """The answer to a call: a `stream`, or one object. Raises what a call raises, and `ClientGone`."""
+    if streamed:
+        events = service.calls.events(asked.request, streamed=True)
+        return stream(events, writer, len(asked.request.texts), asked.headers)
+    async with while_connected(http.receive):
+        translations = await service.calls.translate(asked.request)
+    return JsonResponse(writer.whole(translations), headers=asked.headers)
 
 
 def is_incomplete(translations: Sequence[Translation]) -> bool:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from dragoman.api.answers import EventStream, JsonResponse, json_bytes, while_connected
+from dragoman.api.answers import json_bytes
 from dragoman.api.compat.openai_calls import (
     ERROR_FORMAT,
     MAX_MESSAGES,
@@ -23,6 +23,7 @@ from dragoman.api.compat.openai_calls import (
     Contents,
     Parts,
     Tokens,
+    answer_call,
     error_body,
     is_incomplete,
     read_messages,
@@ -99,13 +100,8 @@ async def respond(body: ResponseBody, http: Request, service: Service, account: 
     form = AnswerForm.of(body.text.format if body.text is not None else None, functions, body.tool_choice)
     messages = read_messages(_messages(body), "input")
     asked = await Asked.of(http, service, account, body.model, messages, form, max_tokens=body.max_output_tokens)
-    answer = _Answer(asked, service.model.name)
-    if body.stream:
-        events = service.calls.events(asked.request, streamed=True)
-        return EventStream(events, _Events(answer), len(asked.request.texts), asked.headers)
-    async with while_connected(http.receive):
-        translations = await service.calls.translate(asked.request)
-    return JsonResponse(answer.whole(asked.task.write(translations), translations), headers=asked.headers)
+    writer = _Events(_Answer(asked, service.model.name))
+    return await answer_call(http, service, asked, writer, streamed=bool(body.stream))
 
 
 class _Answer:
@@ -170,7 +166,7 @@ class _Answer:
 
 
 class _Events:
-    """The events of a streamed response."""
+    """A response as events, or whole."""
 
     def __init__(self, answer: _Answer) -> None:
         self._answer = answer
@@ -182,6 +178,10 @@ class _Events:
         self._kind = "function_call_arguments" if is_call else "output_text"
         self._place = {"item_id": answer.item_id, "output_index": 0} | ({} if is_call else {"content_index": 0})
         self._no_logprobs: dict[str, Any] = {} if is_call else {"logprobs": []}
+
+    def whole(self, translations: list[Translation]) -> dict[str, Any]:
+        """The response as one object."""
+        return self._answer.whole(self._answer.asked.task.write(translations), translations)
 
     def write(self, event: TextDelta | TextDone) -> bytes:
         """The content that an event adds, after the response's beginning."""
