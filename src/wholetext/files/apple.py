@@ -11,8 +11,7 @@ from functools import partial
 from wholetext.errors import InvalidFile, UnsupportedFile
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.encodings import decode
-from wholetext.files.strings import Escapes, Splice, c_escape, is_untranslatable, leave
-from wholetext.files.values import reason_to_leave
+from wholetext.files.strings import Escapes, Splice, c_escape, leave, reason_by_comments
 from wholetext.markup.blocks import InlineItem
 
 _STRING = r"\"(?:[^\"\\]++|\\[\s\S])*+\""
@@ -59,7 +58,7 @@ def _add(content: Content, splice: Splice, pair: re.Match[str], comments: list[s
     line_end = "\r\n" if "\r\n" in source else "\n" if "\n" in source else "\\n"
     escapes = Escapes(_ESCAPE, _character, partial(_escaped, line_end=line_end))
     value, place = escapes.shown(source), pair["key"].strip('"')
-    reason = "untranslatable" if any(map(is_untranslatable, comments)) else reason_to_leave(value, place)
+    reason = reason_by_comments(value, place, comments)
     if reason:
         leave(content, place, reason, value)
     else:

@@ -7,8 +7,9 @@ literal. What is in brackets (`[a, b]`, `{a: b}`) stays, and so do anchors, tags
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from wholetext.files.content import Content, RegionPiece
 from wholetext.files.strings import JSON_ESCAPE, Escapes, c_escape, c_escaped
@@ -101,7 +102,7 @@ def _pieces(content: Content, value: str, kind: str) -> Sequence[RegionPiece]:
     if kind == "quoted":
         escapes = _DOUBLE_QUOTED if value[0] == '"' else _SINGLE_QUOTED
         return Verbatim(value[0]), *content.add(escapes.pieces(value[1:-1]), _PLACE), Verbatim(value[-1])
-    writer = _PlainScalar(value) if kind == "plain" else _BlockScalar(value, kind)
+    writer = _Scalar(value, _plain if kind == "plain" else partial(_in_block, kind))
     return content.add(build([_unfolded(value)], writer=writer), _PLACE)
 
 
@@ -148,40 +149,30 @@ def _unfolded(value: str) -> InlineItem:
 
 
 @dataclass(frozen=True, slots=True)
-class _PlainScalar:
-    """Writes a YAML scalar that has no quotes in the source with quotes where the translation needs them."""
+class _Scalar:
+    """Writes a scalar without quotes as the source has it, and another text as `write` does."""
 
     source: str
+    write: Callable[[str], str]
 
     def __call__(self, text: str) -> str:
         return text
 
     def arrange(self, written: list[str], edges: Sequence[Edge]) -> None:
         text = "".join(written)
-        if text == _unfolded(self.source).shown:
-            written[:] = [self.source]
-        else:
-            text = " ".join(text.split("\n"))
-            written[:] = [text if _NEEDS_NO_QUOTES.fullmatch(text) else f'"{c_escaped(text)}"']
+        written[:] = [self.source if text == _unfolded(self.source).shown else self.write(text)]
 
 
-@dataclass(frozen=True, slots=True)
-class _BlockScalar:
-    """Writes a paragraph of a folded or literal scalar, with the indentation of its first line."""
+def _plain(text: str) -> str:
+    """A YAML scalar, with quotes where it needs them."""
+    text = " ".join(text.split("\n"))
+    return text if _NEEDS_NO_QUOTES.fullmatch(text) else f'"{c_escaped(text)}"'
 
-    source: str
-    indent: str
 
-    def __call__(self, text: str) -> str:
-        return text
-
-    def arrange(self, written: list[str], edges: Sequence[Edge]) -> None:
-        text = "".join(written)
-        if text == _unfolded(self.source).shown:
-            written[:] = [self.source]
-        else:
-            lines = [line.strip() for line in re.split(r"\r?\n|\r", text)]
-            written[:] = [f"\n{self.indent}".join(line for line in lines if line)]
+def _in_block(indent: str, text: str) -> str:
+    """A paragraph of a folded or literal scalar, with the indentation of its first line."""
+    lines = [line.strip() for line in re.split(r"\r?\n|\r", text)]
+    return f"\n{indent}".join(line for line in lines if line)
 
 
 _NEEDS_NO_QUOTES = re.compile(

@@ -11,8 +11,7 @@ from functools import partial
 
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.encodings import Encoding, decode
-from wholetext.files.strings import Escapes, Splice, is_untranslatable, leave
-from wholetext.files.values import reason_to_leave
+from wholetext.files.strings import Escapes, Splice, leave, reason_by_comments
 from wholetext.markup.blocks import InlineItem
 
 _SPACE = r"[ \t\f]*+"
@@ -80,7 +79,7 @@ def _add(content: Content, splice: Splice, line: re.Match[str], comments: list[s
     value = escapes.shown(source)
     comment = "\n".join(comments)
     key = re.split(r"[.\-]", place)[-1]
-    reason = "untranslatable" if any(map(is_untranslatable, comments)) else reason_to_leave(value, key)
+    reason = reason_by_comments(value, key, comments)
     if reason:
         leave(content, place, reason, value)
         return

@@ -8,8 +8,7 @@ from __future__ import annotations
 from wholetext.errors import InvalidFile
 from wholetext.files.content import Content, Part, ReadOptions, Region
 from wholetext.files.encodings import decode
-from wholetext.files.strings import is_untranslatable, leave, xml_pieces
-from wholetext.files.values import reason_to_leave
+from wholetext.files.strings import leave, reason_by_comments, xml_pieces
 from wholetext.files.xmlpart import Element, Namespaces, tree
 
 
@@ -33,7 +32,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
 def _add(content: Content, part: Part, element: Element, value: Element) -> None:
     name, comment = element.get("name"), element.child("comment")
     note = comment.text.strip() if comment is not None else ""
-    reason = "untranslatable" if is_untranslatable(note) else reason_to_leave(value.text, name.rpartition(".")[2])
+    reason = reason_by_comments(value.text, name.rpartition(".")[2], [note])
     if reason:
         leave(content, name, reason, value.text)
         return

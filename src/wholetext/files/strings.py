@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from wholetext.files.content import Content, Part, Region, RegionPiece, keep_nothing
 from wholetext.files.encodings import Encoding
+from wholetext.files.values import reason_to_leave
 from wholetext.markup.blocks import InlineItem
-from wholetext.markup.marks import Piece, Verbatim, restore
+from wholetext.markup.marks import Piece, Verbatim, source_of
 from wholetext.markup.notation import BlockBuilder, EntityNotation, Place, SourceNotation, decoded
 
 LINE_END = re.compile(r"\r\n?|\n")
@@ -40,8 +41,7 @@ def add_by_lines(content: Content, pieces: Iterable[Piece | None], line: int = 1
         if piece is None:
             continue
         found += content.add((piece,), f"line {line}", follows=bool(content.units))
-        source = piece.text if isinstance(piece, Verbatim) else restore(piece.text, piece.marks, piece.writer)
-        line += len(LINE_END.findall(source))
+        line += len(LINE_END.findall(source_of(piece)))
     return found
 
 
@@ -194,6 +194,11 @@ _UNTRANSLATABLE = re.compile(
 def is_untranslatable(comment: str) -> bool:
     """Whether a comment on a text says that it is not to be translated, and nothing else."""
     return len(comment) < 200 and _UNTRANSLATABLE.fullmatch(comment) is not None
+
+
+def reason_by_comments(value: str, key: str, comments: Iterable[str]) -> str | None:
+    """Why a value with comments is not translated: one of them says so, or it does not look like text. None for text."""
+    return "untranslatable" if any(map(is_untranslatable, comments)) else reason_to_leave(value, key)
 
 
 def leave(content: Content, place: str, reason: str, value: str) -> None:

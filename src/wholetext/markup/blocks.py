@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal, TypeAlias
 
-from wholetext.markup.marks import MARK, MARK_VARIANT, Block, Edge, Mark, Piece, Verbatim, Writer, restore
+from wholetext.markup.marks import MARK, MARK_VARIANT, Block, Edge, Mark, Piece, Verbatim, Writer, restore, source_of
 
 Notation = Callable[[Iterable[tuple[str, str]]], Writer]
 """Makes a block's writer from its texts between two marks, each as it is shown and as the source writes it."""
@@ -145,7 +145,7 @@ def _without_readings(items: Iterable[InlineItem], built: Callable[[list[InlineI
 
 def _trimmed(pieces: list[Piece], source: str, *, at_end: bool = False) -> tuple[list[Piece], str]:
     """Return pieces at an edge of the source, and what they write, without white space that is behind a tag of ruby there."""
-    written = "".join(map(_source, pieces))
+    written = "".join(map(source_of, pieces))
     last = pieces[0 if at_end else -1] if pieces else None
     while written and written[0 if at_end else -1].isspace() and isinstance(last, Verbatim):
         if source.endswith(written) if at_end else source.startswith(written):
@@ -155,10 +155,6 @@ def _trimmed(pieces: list[Piece], source: str, *, at_end: bool = False) -> tuple
     if last is None:
         return pieces, written
     return ([last, *pieces[1:]] if at_end else [*pieces[:-1], last]), written
-
-
-def _source(piece: Piece) -> str:
-    return piece.text if isinstance(piece, Verbatim) else restore(piece.text, piece.marks, piece.writer)
 
 
 def _with_ruby_tags(item: InlineItem) -> Iterator[InlineItem]:

@@ -287,6 +287,11 @@ def _counted(text: str) -> Counter[tuple[int, str]]:
     return Counter((int(found[2] or found[3]), found[0]) for found in MARK.finditer(text))
 
 
+def source_of(piece: Piece) -> str:
+    """Return what the source writes for a piece."""
+    return piece.text if isinstance(piece, Verbatim) else restore(piece.text, piece.marks, piece.writer)
+
+
 def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> str:
     """Return the text in the source's notation: marks become the source's tags, `writer` writes the characters.
 
