@@ -1,11 +1,17 @@
-"""azure-ai-translation-text 1, which speaks version 3.0."""
+"""azure-ai-translation-text 1, which speaks version 3.0, and 2, which speaks its successor."""
 
 from __future__ import annotations
 
-from azure.ai.translation.text import TextTranslationClient
+from importlib.metadata import version
+
+from azure.ai.translation.text import TextTranslationClient, models
 from azure.core.credentials import AzureKeyCredential
 from azure.core.exceptions import HttpResponseError
 from cells import EXPECTED, JA, KEY, TEXT, TEXTS, URL, cell, equal, japanese, main, refused, same_tags
+
+IS_BY_DATE = version("azure-ai-translation-text").partition(".")[0] != "1"
+TARGET = "language" if IS_BY_DATE else "to"
+UNKNOWN_SOURCE = 400003 if IS_BY_DATE else 400035
 
 
 def client_of(key: str, **options: object) -> TextTranslationClient:
@@ -18,7 +24,8 @@ client = client_of(KEY)
 @cell("text", "translate, the source detected")
 def text() -> None:
     [found] = client.translate(body=[TEXT], to_language=["ja"])
-    equal((found.translations[0].text, found.translations[0].to, found.detected_language.language), (JA, "ja", "en"))
+    [one] = found.translations
+    equal((one.text, getattr(one, TARGET), found.detected_language.language), (JA, "ja", "en"))
 
 
 @cell("text", "a region, and an id of the client's")
@@ -38,7 +45,12 @@ def batch() -> None:
 @cell("tags", "text_type: html")
 def html() -> None:
     source = "<p>Where is the <b>train station</b>?</p>"
-    [found] = client.translate(body=[source], to_language=["ja"], from_language="en", text_type="html")
+    if IS_BY_DATE:
+        targets = [models.TranslationTarget(language="ja")]
+        item = models.TranslateInputItem(text=source, language="en", text_type="Html", targets=targets)
+        [found] = client.translate(body=[item])
+    else:
+        [found] = client.translate(body=[source], to_language=["ja"], from_language="en", text_type="html")
     same_tags(found.translations[0].text, source)
     japanese(found.translations[0].text)
 
@@ -52,7 +64,10 @@ def languages() -> None:
 
 @cell("errors", "an unknown language: HttpResponseError with Microsoft's code")
 def errors() -> None:
-    for options, code in (({"to_language": ["xx"]}, 400036), ({"to_language": ["ja"], "from_language": "xx"}, 400035)):
+    for options, code in (
+        ({"to_language": ["xx"]}, 400036),
+        ({"to_language": ["ja"], "from_language": "xx"}, UNKNOWN_SOURCE),
+    ):
         try:
             found = client.translate(body=[TEXT], **options)
         except HttpResponseError as error:
