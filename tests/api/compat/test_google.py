@@ -71,6 +71,7 @@ async def test_detect(client: httpx.AsyncClient) -> None:
     found = answer["data"]["detections"]
     assert [[one["language"] for one in each] for each in found] == [["ko"], ["zh-CN"], ["und"]]
     assert found[0][0]["confidence"] == 1.0
+    assert (await client.post(f"{PATH}/detect", json={"q": ["a"] * 1_001})).status_code == 400
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,8 @@ async def test_detect(client: httpx.AsyncClient) -> None:
     assert [one["language"] for one in answer.json()] == ["ko", "ja"]
     answer = await client.post("/detect", json={})
     assert (answer.status_code, answer.json()) == (400, {"error": "Invalid request: missing q parameter"})
+    assert (await client.post("/detect", json={"q": ["a"] * 1_000})).status_code == 200
+    assert (await client.post("/detect", json={"q": ["a"] * 1_001})).status_code == 400
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

@@ -226,6 +226,8 @@ async def test_detection(client: httpx.AsyncClient) -> None:
         ("fr", False),
         ("en", False),
     ]
+    answer = await client.post("/detect", params={"api-version": V3}, json=[{"Text": "a"}] * 1_001)
+    assert answer.status_code == 400
 
 
 async def test_languages(client: httpx.AsyncClient) -> None:

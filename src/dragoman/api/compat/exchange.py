@@ -5,7 +5,7 @@ Their clients send a JSON object, a form or a query string, whichever their lang
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -25,7 +25,7 @@ from dragoman.api.input import (
     parse_json,
     worked,
 )
-from dragoman.errors import InvalidRequest, UnsupportedLanguage
+from dragoman.errors import InvalidRequest, TooManyTexts, UnsupportedLanguage
 from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.service.service import TranslationService
 from dragoman.types import Account, ApiName, Detection, TextFormat, Translation, TranslationRequest
@@ -33,6 +33,8 @@ from dragoman.types import Account, ApiName, Detection, TextFormat, Translation,
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 MAX_CHARACTERS = 1_000
 """Of a parameter that is neither a text nor a key's."""
+MAX_DETECTED_TEXTS = 1_000
+"""Of one request: a third of a millisecond each, whatever their length. Google's API accepts 128, Microsoft's 100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +163,20 @@ class Call:
         return await check_texts(self.service, given, name, allow_empty=True, alternatives=alternatives)
 
     async def detect(self, texts: tuple[str, ...]) -> list[Detection]:
-        """The texts' languages; other calls run in between."""
-        pace, found = self.service.calls.pace(), list[Detection]()
-        for text in texts:
-            found.append(self.service.calls.detect(text))
-            await pace.pause()
-        return found
+        """The texts' languages. Raises `TooManyTexts`."""
+        return await detect(self.service, texts, "q")
+
+
+async def detect(service: TranslationService, texts: Sequence[str], name: str) -> list[Detection]:
+    """The languages of a field's texts; other calls run in between. Raises `TooManyTexts`."""
+    if len(texts) > MAX_DETECTED_TEXTS:
+        message = f"{len(texts)} texts whose language is to be detected; this server accepts {MAX_DETECTED_TEXTS}"
+        raise TooManyTexts(message, param=name)
+    pace, found = service.calls.pace(), list[Detection]()
+    for text in texts:
+        found.append(service.calls.detect(text))
+        await pace.pause()
+    return found
 
 
 async def read_fields(

@@ -22,7 +22,7 @@ from starlette.types import Scope
 
 from dragoman import languages
 from dragoman.api.answers import JsonResponse, json_items, while_connected
-from dragoman.api.compat import RETRY_GRACE_S
+from dragoman.api.compat import RETRY_GRACE_S, exchange
 from dragoman.api.compat.exchange import MAX_CHARACTERS, scripted_code, served_tag, unsupported
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
 from dragoman.api.input import Caller, Service, call_of, check_texts, parse_json, worked
@@ -326,13 +326,11 @@ async def detect(http: Request, service: Service, account: Caller) -> Response:
     _is_versioned_by_date(http)
     elements = _elements(await _body(http), "text", service)
     texts = await check_texts(service, [_text(one) for one in elements], allow_empty=True)
-    pace, answers = service.calls.pace(), list[dict[str, object]]()
-    for text in texts:
-        one = service.calls.detect(text)
+    answers = list[dict[str, object]]()
+    for one in await exchange.detect(service, texts, "text"):
         is_served = one.language is not None and languages.find(one.language) is not None
         served = is_served and languages.match(one.language, tuple(service.model.profile.languages)) is not None
         answers.append(_language(one) | {"isTranslationSupported": served, "isTransliterationSupported": False})
-        await pace.pause()
     return JsonResponse(answers, headers=_headers(http))
 
 
