@@ -51,20 +51,23 @@ TOGETHER = (
 
 LONGEST = (TOGETHER[1][0], "tests/acceptance/test_bounded_work.py", "tests/hostile_files/test_hostile.py")
 """These begin first: files of few tests that take minutes would come last, and be waited for by one process alone."""
+APART = LONGEST[2:]
+"""Of these files each test may be run by another process."""
 
 
 class Scheduling(LoadScopeScheduling):
     """A file's tests are run by one process, and so are those of all files that belong together; the longest come first."""
 
     def _assign_work_unit(self, node: Any) -> None:
-        for scope in reversed(LONGEST):
-            if scope in self.workqueue:
+        for file in reversed(LONGEST):
+            for scope in [one for one in self.workqueue if one.startswith(file)]:
                 self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return next((files[0] for files in TOGETHER if file.startswith(files)), file)
+        alone = nodeid if file in APART else file
+        return next((files[0] for files in TOGETHER if file.startswith(files)), alone)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
