@@ -12,17 +12,17 @@ import asyncio
 import logging
 import ssl
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import orjson
 
 from dragoman.errors import ConfigError, DragomanError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
-from dragoman.pipelines.remote_apis import Api, Chunk, Served, joined
+from dragoman.pipelines.remote_apis import Api, Chunk, Json, Served, joined
 from dragoman.settings import DEFAULT_SLOTS, RemoteSettings
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, Delta, EngineSequence, Timings
@@ -34,13 +34,15 @@ MOST_BYTES_OF_A_TOKEN = 2_000
 """Of an answer, more than a token with its part of the JSON has: a longer answer is none."""
 MOST_BYTES_OF_AN_ANSWER = 1_000_000
 """Besides its tokens."""
+DEFAULT_WINDOW = 4096
+"""Tokens, where neither the engines nor the checkpoint say theirs."""
 FAILURES_SURVIVED = 2
 """By one sequence, of engines that were lost while they ran it: the next one may be its fault."""
 LOST_S = 60.0
 """When no engine has answered for so long, what waits ends."""
 ASK_S = 20.0
 """For an engine to say what it serves."""
-PAUSES_S = (0.5, 1.0, 2.0, 5.0)
+PAUSES_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Before an engine that is lost is asked again; the last one also between questions to one that is not."""
 MOST_BUSY_S = 30.0
 """For which an engine may ask to be left alone at a time."""
@@ -65,6 +67,7 @@ class RemoteEngine:
     served: Served | None = None
     in_flight: int = 0
     fault: str = "it has not answered yet"  # why it gets no sequences; empty: it does
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
     since_s: float = field(default_factory=monotonic)  # when that began
     busy_until_s: float = 0.0
     slots: int = DEFAULT_SLOTS
@@ -96,8 +99,8 @@ class RemotePipeline:
 
     @property
     def max_model_len(self) -> int:
-        windows = [one.served.window for one in self.engines if one.served is not None and one.served.window]
-        return min([*windows, *([self._window] if self._window else [])], default=4096)
+        windows = [self._window, *(one.served.window for one in self.engines if one.served is not None)]
+        return min((one for one in windows if one), default=DEFAULT_WINDOW)
 
     # ---- start, watch, stop
 
@@ -139,14 +142,18 @@ class RemotePipeline:
         else:
             engine.slots = self._settings.slots or engine.served.slots or DEFAULT_SLOTS
             engine.fault = ""
+            engine.lost.clear()
             self._wake()
 
     async def _watch(self, engine: RemoteEngine) -> None:
         """Ask again and again: soon where it is lost."""
         failed = 0
         while True:
-            await asyncio.sleep(PAUSES_S[min(failed, len(PAUSES_S) - 1)] if engine.fault else PAUSES_S[-1])
+            with suppress(TimeoutError):
+                await asyncio.wait_for(engine.lost.wait(), PAUSES_S[-1])
             was_lost = bool(engine.fault)
+            if was_lost:
+                await asyncio.sleep(PAUSES_S[min(failed, len(PAUSES_S) - 1)])
             try:
                 await self._ask(engine)
             except ConfigError as fault:  # it came back with another model
@@ -162,6 +169,7 @@ class RemotePipeline:
             self._gauge.stats.restarts += 1
             log.warning("the engine %s: %s; %d sequences of it run again", engine.url, fault, engine.in_flight)
         engine.fault = fault
+        engine.lost.set()
 
     async def shutdown(self) -> None:
         """What is in flight loses its connections, and ends."""
@@ -183,7 +191,7 @@ class RemotePipeline:
                 waiter.set_result(None)
 
     @asynccontextmanager
-    async def _engine(self) -> AsyncIterator[RemoteEngine]:
+    async def _engine(self) -> AsyncGenerator[RemoteEngine]:
         """A slot of the engine with the largest share of free ones. Raises `EngineDead` where none answers for long."""
         while not (free := [one for one in self.engines if one.is_free]):
             self._check_lost()
@@ -239,27 +247,25 @@ class RemotePipeline:
         if len(sequence.prompt_token_ids) >= self.max_model_len:
             raise EngineRejected(f"the prompt has {len(sequence.prompt_token_ids)} tokens, beyond the model's window")
         while True:
-            try:
-                async with (
-                    self._engine() as engine,
-                    aclosing(self._run(engine, sequence, submitted_s, stream)) as items,
-                ):
-                    async for item in items:
-                        is_shown = is_shown or isinstance(item, Delta)
-                        yield item
-                return
-            except _Busy as busy:
-                engine.busy_until_s = monotonic() + min(busy.retry_after_s, MOST_BUSY_S)
-            except _Lost as fault:
-                self._check_lost()  # by `shutdown`
-                self._lose(engine, str(fault))
-                lost += 1
-                if is_shown:
-                    raise EngineFailed(
-                        "the engine was lost in the middle of this stream: send the text again"
-                    ) from fault
-                if lost > FAILURES_SURVIVED:
-                    raise EngineDead(f"{lost} engines were lost while they ran this sequence: {fault}") from fault
+            async with self._engine() as engine:
+                try:
+                    async with aclosing(self._run(engine, sequence, submitted_s, stream)) as items:
+                        async for item in items:
+                            is_shown = is_shown or isinstance(item, Delta)
+                            yield item
+                    return
+                except _Busy as busy:
+                    engine.busy_until_s = monotonic() + min(busy.retry_after_s, MOST_BUSY_S)
+                except _Lost as fault:
+                    self._check_lost()  # by `shutdown`
+                    self._lose(engine, str(fault))
+                    lost += 1
+                    if is_shown:
+                        message = "the engine was lost in the middle of this stream: send the text again"
+                        raise EngineFailed(message) from fault
+                    if lost > FAILURES_SURVIVED:
+                        message = f"{lost} engines were lost while they ran this sequence: {fault}"
+                        raise EngineDead(message) from fault
 
     async def _run(
         self, engine: RemoteEngine, sequence: EngineSequence, submitted_s: float, stream: bool
@@ -302,7 +308,7 @@ class RemotePipeline:
     @asynccontextmanager
     async def _request(
         self, engine: RemoteEngine, method: str, path: str, data: bytes | None, limits: aiohttp.ClientTimeout
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """An answer with status 200. Raises `_Lost`, `_Busy`, `EngineRejected` and `EngineFailed`."""
         if self._session is None:
             raise EngineDead("the pipeline is not running")
@@ -346,14 +352,14 @@ def _tls(ca_file: str) -> ssl.SSLContext | bool:
         raise ConfigError(f"remote.ca_file: {ca_file} cannot be read: {fault}", param="remote.ca_file") from fault
 
 
-def _json(data: bytes) -> Any:
+def _json(data: bytes) -> Json:
     try:
-        found: Any = orjson.loads(data)
+        found: object = orjson.loads(data)
     except orjson.JSONDecodeError as fault:
         raise EngineFailed("the engine's answer is not JSON") from fault
     if not isinstance(found, dict):
         raise EngineFailed("the engine's answer is not a JSON object")
-    return found
+    return cast(Json, found)
 
 
 async def _read(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
@@ -382,7 +388,7 @@ async def _raise(response: aiohttp.ClientResponse) -> None:
 
 async def _answers(
     response: aiohttp.ClientResponse, ends: bytes | None, most_bytes: int, next_s: float | None
-) -> AsyncGenerator[Any]:
+) -> AsyncGenerator[Json]:
     """The JSON of a whole answer, or, with `ends`, of each event (`data: …`) or line of a stream, up to such a line.
 
     `next_s`: the longest time between two parts of it; of the first the request has a limit.

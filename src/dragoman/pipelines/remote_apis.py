@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from tokenizers import Tokenizer
 
@@ -193,10 +193,12 @@ class OpenAiCompletions:
             choices: list[Any] = answer.get("choices") or []
             usage: Json = answer.get("usage") or {}
             choice: Json = choices[0] if choices else {}
-            found: list[Any] = (choice.get("logprobs") or {}).get("token_logprobs") or []
+            logprobs: Json = choice.get("logprobs") or {}
+            found: list[float | None] = logprobs.get("token_logprobs") or []
+            ended = choice.get("finish_reason")
             return Chunk(
                 str(choice.get("text") or ""),
-                cast("CompletionReason | None", {"stop": "stop", "length": "length"}.get(choice.get("finish_reason"))),
+                ended if ended in ("stop", "length") else None,
                 usage.get("prompt_tokens"),
                 usage.get("completion_tokens"),
                 tuple(float(one) for one in found if one is not None),
