@@ -150,7 +150,8 @@ class RemotePipeline:
         failed = 0
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(engine.lost.wait(), PAUSES_S[-1])
+                async with asyncio.timeout(PAUSES_S[-1]):
+                    await engine.lost.wait()
             was_lost = bool(engine.fault)
             if was_lost:
                 await asyncio.sleep(PAUSES_S[min(failed, len(PAUSES_S) - 1)])
