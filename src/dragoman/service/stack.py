@@ -35,7 +35,7 @@ from dragoman.service.cache import CacheFile, SegmentCache
 from dragoman.settings import (
     DEFAULT_SLOTS,
     PIPELINES,
-    CacheSettings,
+    EngineSettings,
     ModelSettings,
     RemoteSettings,
     Settings,
@@ -92,10 +92,10 @@ def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) ->
 def engine_spec(settings: Settings) -> EngineSpec:
     """Resolve every number of the engine's settings for this machine and model."""
     model, engine = settings.model.path or str(phrasebook.model_dir()), settings.engine
-    if settings.pipeline.name == "remote":
-        return _spec_of_remote(model, settings)
     if engine.token_logprobs is None:  # they cost time in each step, so only for a model with a calibrated confidence
         engine = replace(engine, token_logprobs=(Path(model) / confidence.FILE).is_file())
+    if settings.pipeline.name == "remote":
+        return _spec_of_remote(model, engine, settings.remote)
     return resolve(model, engine, device())
 
 
@@ -110,11 +110,11 @@ def _remote_urls(settings: RemoteSettings) -> list[str]:
     return urls
 
 
-def _spec_of_remote(model: str, settings: Settings) -> EngineSpec:
+def _spec_of_remote(model: str, engine: EngineSettings, remote: RemoteSettings) -> EngineSpec:
     """What is known here of engines elsewhere: slots, and the checkpoint's window."""
-    slots = (settings.remote.slots or DEFAULT_SLOTS) * len(_remote_urls(settings.remote))
-    window = settings.engine.max_model_len or checkpoint.window(read_config(model))
-    return EngineSpec(model, "cpu", replace(settings.engine, max_num_seqs=slots, max_model_len=window))
+    slots = (remote.slots or DEFAULT_SLOTS) * len(_remote_urls(remote))
+    window = engine.max_model_len or checkpoint.window(read_config(model))
+    return EngineSpec(model, "cpu", replace(engine, max_num_seqs=slots, max_model_len=window))
 
 
 def _build_fake(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipeline:
@@ -203,16 +203,18 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
     return build(settings, spec, log_file)
 
 
-def build_cache(settings: CacheSettings, model: Model, spec: EngineSpec) -> SegmentCache:
+def build_cache(settings: Settings, model: Model, spec: EngineSpec) -> SegmentCache:
     """Build the cache of segments, and open its file if the settings name one. Raises `ConfigError`."""
-    if not settings.file or not settings.max_bytes:
-        return SegmentCache(settings.max_bytes)
-    engine = spec.engine
+    own, engine = settings.cache, spec.engine
+    if not own.file or not own.max_bytes:
+        return SegmentCache(own.max_bytes)
     fingerprint = [revision(model.path), model.profile.name, spec.device, engine.dtype, engine.quantization]
     if engine.kv_cache_dtype != "auto":
         fingerprint.append(engine.kv_cache_dtype)
-    file = CacheFile(Path(settings.file), settings.file_max_bytes, json.dumps(fingerprint))
-    return SegmentCache(settings.max_bytes, file)
+    if settings.pipeline.name == "remote":
+        fingerprint += [settings.remote.urls, settings.remote.model]
+    file = CacheFile(Path(own.file), own.file_max_bytes, json.dumps(fingerprint))
+    return SegmentCache(own.max_bytes, file)
 
 
 def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
