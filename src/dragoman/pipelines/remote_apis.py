@@ -45,7 +45,7 @@ class Chunk:
     logprobs: tuple[float, ...] = ()
 
 
-class Tokens:
+class ModelTokens:
     """The model's tokenizer with its control tokens, as an engine elsewhere has it."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -129,7 +129,7 @@ class OpenAiCompletions:
     path = "/v1/completions"
     ends = b"data: [DONE]"
 
-    def __init__(self, tokens: Tokens, *, logprobs: bool) -> None:
+    def __init__(self, tokens: ModelTokens, *, logprobs: bool) -> None:
         self._tokens = tokens
         self._logprobs = logprobs
 
@@ -213,7 +213,7 @@ class OllamaGenerate:
     path = "/api/generate"
     ends = b""
 
-    def __init__(self, tokens: Tokens, *, logprobs: bool) -> None:
+    def __init__(self, tokens: ModelTokens, *, logprobs: bool) -> None:
         """`logprobs`: without effect, since Ollama reports none for raw prompts."""
         self._tokens = tokens
 

@@ -150,9 +150,9 @@ def _build_continuous(settings: Settings, spec: EngineSpec, log_file: Path | Non
 
 def _build_remote(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipeline:
     from dragoman.pipelines.remote import RemotePipeline
-    from dragoman.pipelines.remote_apis import API_OF, Tokens
+    from dragoman.pipelines.remote_apis import API_OF, ModelTokens
 
-    tokens = Tokens(_tokenizer(settings.model.path or str(phrasebook.model_dir())))
+    tokens = ModelTokens(_tokenizer(settings.model.path or str(phrasebook.model_dir())))
     api = API_OF[settings.remote.api](tokens, logprobs=bool(spec.engine.token_logprobs))
     return RemotePipeline(
         settings.remote, [(url, api) for url in _remote_urls(settings.remote)], window=spec.engine.max_model_len
