@@ -55,7 +55,9 @@ _SIZE = re.compile(r"(?P<number>\d[\d_]*(\.\d+)?) ?(?P<unit>[KkMGT]?B|[KkMGT]iB)
 
 Positive = Annotated[int, Bound(ge=1)]
 Seconds = Annotated[float, Bound(ge=0)]
-BUILT_IN_PIPELINES = ("continuous", "fake")
+DEFAULT_SLOTS = 64
+"""Of an engine elsewhere that does not say how many sequences it runs at the same time."""
+BUILT_IN_PIPELINES = ("continuous", "fake", "remote")
 PIPELINES = "dragoman.pipelines"
 """The group of entry points by which packages register other pipelines."""
 _EXTRAS_OF_PIPELINES = {"static_batch": "bench", "workers": "bench"}
@@ -217,7 +219,8 @@ class EngineSettings:
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
     name: PipelineName = _setting(
-        "continuous", "how sequences are submitted to the engine: continuous, fake, or what a package registers"
+        "continuous",
+        "how sequences are submitted to the engine: continuous, fake, remote (with remote.urls), or what a package registers",
     )
     workers: Positive = _setting(1, "workers: processes, each with an engine of its own")
     batch_size: Positive = _setting(16, "static_batch: requests that make a batch")
@@ -232,6 +235,30 @@ class PipelineSettings:
         "continuous: fork the engine's processes from one that has imported vLLM, on Linux; false: each imports vLLM itself",
     )
     fake_step_ms: Seconds = _setting(0.0, "fake: how long it takes to generate each word, in milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSettings:
+    urls: str = _setting(
+        "",
+        "engines elsewhere, separated by commas, such as http://gpu:8000, which run prompts instead of an engine here: "
+        "vllm serve, llama-server, Ollama",
+        "engine",
+    )
+    api: Literal["completions", "ollama"] = _setting(
+        "completions", "what they speak: completions (vllm serve, llama-server) or ollama"
+    )
+    model: str = _setting("", "the model's name there; empty: the only one that they have")
+    api_key: str = _setting("", "key that they want, sent as a bearer token", secret=True)
+    ca_file: str = _setting("", "PEM file of the authorities that certify them; empty: the system's")
+    slots: Positive | None = _setting(None, "sequences that each runs at the same time; default: what it says, else 64")
+    connect_timeout_s: Annotated[float, Bound(gt=0)] = _setting(5.0, "to connect to an engine")
+    first_token_timeout_s: Annotated[float, Bound(gt=0)] = _setting(
+        120.0, "for the first token of an answer; an engine that takes longer counts as lost"
+    )
+    token_timeout_s: Annotated[float, Bound(gt=0)] = _setting(
+        10.0, "between two tokens of a stream; in the mean for each token of a whole answer"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +398,7 @@ class Settings:
     model: ModelSettings = field(default_factory=ModelSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
+    remote: RemoteSettings = field(default_factory=RemoteSettings)
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     cache: CacheSettings = field(default_factory=CacheSettings)
     log: LogSettings = field(default_factory=LogSettings)
@@ -388,9 +416,21 @@ _FLAGS = {
     "model.name": "model-name",
     "model.path": "model",
     "pipeline.name": "pipeline",
+    "remote.urls": "engine-url",
     "traffic.enabled": "traffic",
 }
-_SECTIONS_IN_FLAGS = {"auth", "cache", "documents", "log", "memory", "openai", "storage", "tracing", "traffic"}
+_SECTIONS_IN_FLAGS = {
+    "auth",
+    "cache",
+    "documents",
+    "log",
+    "memory",
+    "openai",
+    "remote",
+    "storage",
+    "tracing",
+    "traffic",
+}
 
 
 def flag_of(path: str) -> str:
@@ -560,6 +600,8 @@ def load(
     given.add_environment(os.environ if environment is None else environment)
     given.values.update({path: (value, flag_of(path)) for path, value in (flags or {}).items()})
     values = given.parse()
+    if values.get("remote.urls") and "pipeline.name" not in values:
+        values["pipeline.name"], given.values["pipeline.name"] = "remote", ("remote", "remote.urls")
     sections = {
         section: cls(**{key: values[path] for key in _keys(cls) if (path := f"{section}.{key}") in values})
         for section, cls in _sections().items()

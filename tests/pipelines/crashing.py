@@ -11,7 +11,7 @@ from dragoman.types import Completion, Delta, EngineSequence
 from tests.pipelines.scripted import answer
 
 HOLD, CRASH = 1000, 900
-"""Tokens: wait for `gate` after the first word; crash the engine after the first word."""
+"""ModelTokens: wait for `gate` after the first word; crash the engine after the first word."""
 
 
 class CrashingEngine(FakePipeline):

@@ -21,12 +21,12 @@ REAL = pytest.param("engine_pipeline", marks=pytest.mark.engine, id="continuous"
 BASELINES = ["static_batch_pipeline", "workers_pipeline"]
 
 
-@pytest.fixture(params=["fake_pipeline", *BASELINES, REAL])
+@pytest.fixture(params=["fake_pipeline", "remote_pipeline", *BASELINES, REAL])
 def pipeline(request: pytest.FixtureRequest) -> Pipeline:
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=[*BASELINES, REAL])
+@pytest.fixture(params=["remote_pipeline", *BASELINES, REAL])
 def bounded_pipeline(request: pytest.FixtureRequest) -> Pipeline:
     """Those with a window to overrun: the fake has none."""
     return request.getfixturevalue(request.param)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from dragoman.errors import ConfigError
 from dragoman.prompts import catalog
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service import stack
-from dragoman.settings import CacheSettings, EngineSettings, ModelSettings, Settings
+from dragoman.settings import CacheSettings, EngineSettings, ModelSettings, PipelineSettings, RemoteSettings, Settings
 
 
 def test_trust_remote_code_reaches_the_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,9 +54,12 @@ def test_what_changes_translations_is_part_of_the_cache_file_s_keys(
         fingerprints.append(fingerprint)
 
     monkeypatch.setattr(stack, "CacheFile", opened)
-    settings = CacheSettings(file=str(tmp_path / "cache.sqlite"))
+    settings = Settings(cache=CacheSettings(file=str(tmp_path / "cache.sqlite")))
+    remote = replace(settings, pipeline=PipelineSettings("remote"), remote=RemoteSettings("http://gpu:8000"))
     model = stack.choose_model(ModelSettings())
     engines = (EngineSettings(), EngineSettings(quantization="fp8"), EngineSettings(kv_cache_dtype="fp8"))
     for engine in engines:
         stack.build_cache(settings, model, resolve(model.path, engine, "cuda"))
-    assert len(set(fingerprints)) == len(engines)
+    for one in (remote, replace(remote, remote=RemoteSettings("http://gpu:8000", model="other"))):
+        stack.build_cache(one, model, stack.engine_spec(one))
+    assert len(set(fingerprints)) == len(engines) + 2

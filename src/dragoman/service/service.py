@@ -133,7 +133,7 @@ class TranslationService:
         tracing = Tracing(settings.tracing, model.name) if settings.tracing.endpoint else None
         spec = stack.engine_spec(settings)
         recorder = Recorder(settings.traffic, replica) if settings.traffic.enabled else None
-        cache = stack.build_cache(settings.cache, model, spec)
+        cache = stack.build_cache(settings, model, spec)
         pipeline = stack.build_pipeline(settings, spec)
         return cls(
             settings,

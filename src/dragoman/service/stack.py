@@ -19,7 +19,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from dragoman import phrasebook
-from dragoman.engine import forkserver, process
+from dragoman.engine import checkpoint, forkserver, process
 from dragoman.engine.checkpoint import read_config, revision
 from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.errors import ConfigError
@@ -32,7 +32,15 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.cache import CacheFile, SegmentCache
-from dragoman.settings import PIPELINES, CacheSettings, ModelSettings, Settings, StorageSettings
+from dragoman.settings import (
+    DEFAULT_SLOTS,
+    PIPELINES,
+    EngineSettings,
+    ModelSettings,
+    RemoteSettings,
+    Settings,
+    StorageSettings,
+)
 from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
@@ -86,7 +94,27 @@ def engine_spec(settings: Settings) -> EngineSpec:
     model, engine = settings.model.path or str(phrasebook.model_dir()), settings.engine
     if engine.token_logprobs is None:  # they cost time in each step, so only for a model with a calibrated confidence
         engine = replace(engine, token_logprobs=(Path(model) / confidence.FILE).is_file())
+    if settings.pipeline.name == "remote":
+        return _spec_of_remote(model, engine, settings.remote)
     return resolve(model, engine, device())
+
+
+def _remote_urls(settings: RemoteSettings) -> list[str]:
+    """Raises `ConfigError` for what is no engine's URL."""
+    urls = [one.strip().rstrip("/") for one in settings.urls.split(",") if one.strip()]
+    wrong = next((one for one in urls if not one.startswith(("http://", "https://"))), "" if urls else "nothing")
+    if wrong:
+        raise ConfigError(
+            f"remote.urls: {wrong!r} is not the URL of an engine, such as http://gpu:8000", param="remote.urls"
+        )
+    return urls
+
+
+def _spec_of_remote(model: str, engine: EngineSettings, remote: RemoteSettings) -> EngineSpec:
+    """What is known here of engines elsewhere: slots, and the checkpoint's window."""
+    slots = (remote.slots or DEFAULT_SLOTS) * len(_remote_urls(remote))
+    window = engine.max_model_len or checkpoint.window(read_config(model))
+    return EngineSpec(model, "cpu", replace(engine, max_num_seqs=slots, max_model_len=window))
 
 
 def _build_fake(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipeline:
@@ -120,19 +148,40 @@ def _build_continuous(settings: Settings, spec: EngineSpec, log_file: Path | Non
     return ContinuousPipeline(engine)
 
 
+def _build_remote(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipeline:
+    from dragoman.pipelines.remote import RemotePipeline
+    from dragoman.pipelines.remote_apis import API_OF, ModelTokens
+
+    tokens = ModelTokens(_tokenizer(settings.model.path or str(phrasebook.model_dir())))
+    api = API_OF[settings.remote.api](tokens, logprobs=bool(spec.engine.token_logprobs))
+    return RemotePipeline(
+        settings.remote, [(url, api) for url in _remote_urls(settings.remote)], window=spec.engine.max_model_len
+    )
+
+
+def _tokenizer(model: str) -> Any:
+    from tokenizers import Tokenizer
+
+    file = Path(model) / "tokenizer.json"
+    found: Any = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(model)
+    return found
+
+
 def _pseudolocalized_prompt(model: str) -> Callable[[EngineSequence], str]:
     """Return the fake engine's answer: the prompt's text, changed so that it passes the checks.
 
     An answer with a finding would be generated again, and the overhead of the server would be measured twice.
     """
-    from tokenizers import Tokenizer
-
-    file = Path(model) / "tokenizer.json"
-    tokenizer: Any = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(model)
+    tokenizer = _tokenizer(model)
     return lambda sequence: pseudolocalized(tokenizer.decode(sequence.prompt_token_ids, skip_special_tokens=True))
 
 
-BUILT_IN: Mapping[str, PipelineFactory] = {"continuous": _build_continuous, "fake": _build_fake}
+BUILT_IN: Mapping[str, PipelineFactory] = {
+    "continuous": _build_continuous,
+    "fake": _build_fake,
+    "remote": _build_remote,
+}
+WITHOUT_VLLM = frozenset({"fake", "remote"})
 
 
 def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
@@ -141,7 +190,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
     Raises `ConfigError` where the package cannot be imported.
     """
     name = settings.pipeline.name
-    log_file = forkserver.prepare(settings) if name != "fake" else None
+    log_file = None if name in WITHOUT_VLLM else forkserver.prepare(settings)
     if name in BUILT_IN:
         return BUILT_IN[name](settings, spec, log_file)
     (entry,) = metadata.entry_points(group=PIPELINES, name=name)  # the settings have checked the name
@@ -154,16 +203,18 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
     return build(settings, spec, log_file)
 
 
-def build_cache(settings: CacheSettings, model: Model, spec: EngineSpec) -> SegmentCache:
+def build_cache(settings: Settings, model: Model, spec: EngineSpec) -> SegmentCache:
     """Build the cache of segments, and open its file if the settings name one. Raises `ConfigError`."""
-    if not settings.file or not settings.max_bytes:
-        return SegmentCache(settings.max_bytes)
-    engine = spec.engine
+    own, engine = settings.cache, spec.engine
+    if not own.file or not own.max_bytes:
+        return SegmentCache(own.max_bytes)
     fingerprint = [revision(model.path), model.profile.name, spec.device, engine.dtype, engine.quantization]
     if engine.kv_cache_dtype != "auto":
         fingerprint.append(engine.kv_cache_dtype)
-    file = CacheFile(Path(settings.file), settings.file_max_bytes, json.dumps(fingerprint))
-    return SegmentCache(settings.max_bytes, file)
+    if settings.pipeline.name == "remote":
+        fingerprint += [settings.remote.urls, settings.remote.model]
+    file = CacheFile(Path(own.file), own.file_max_bytes, json.dumps(fingerprint))
+    return SegmentCache(own.max_bytes, file)
 
 
 def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:

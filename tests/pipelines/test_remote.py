@@ -1,0 +1,227 @@
+"""Engines elsewhere: what they are sent, what becomes of sequences when they fail, and what they say of themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
+from dragoman.pipelines.remote_apis import ModelTokens
+from dragoman.types import Completion, Delta, EngineSequence, Sampling, TokenLogprobs
+from tests.pipelines.building import loaded, running
+from tests.pipelines.conftest import TOKENIZER, remote
+from tests.pipelines.scripted import WINDOW, sequence
+from tests.pipelines.upstream import Upstream, listening
+from tests.waiting import until
+
+CONTROL = next(
+    (number, token.content) for number, token in TOKENIZER.get_added_tokens_decoder().items() if token.special
+)
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[Upstream]:
+    async with listening(Upstream(TOKENIZER)) as upstream:
+        yield upstream
+
+
+# ---- what they are sent
+
+
+async def test_prompts_are_token_ids_with_the_profiles_stops(upstream: Upstream) -> None:
+    sampling = Sampling(stop_token_ids=(7, 9), stop=("\n\n",), top_k=20, repetition_penalty=1.05)
+    async with running(remote(upstream, api_key="a-key", logprobs=True)) as pipeline:
+        done = await pipeline.generate(EngineSequence("a", (1, 5, 6), 12, sampling))
+    body = upstream.bodies[-1]
+    assert body["prompt"] == [1, 5, 6]
+    assert (body["stop_token_ids"], body["stop"], body["max_tokens"]) == ([7, 9], ["\n\n"], 12)
+    assert (body["temperature"], body["top_k"], body["repetition_penalty"]) == (0.0, 20, 1.05)
+    assert "ignore_eos" not in body
+    assert {one["Authorization"] for one in upstream.headers} == {"Bearer a-key"}
+    assert done.logprobs == TokenLogprobs(-0.375, -0.5)
+
+
+async def test_llama_server_says_its_window_and_its_slots() -> None:
+    async with listening(Upstream(TOKENIZER, software="llamacpp")) as upstream, running(remote(upstream)) as pipeline:
+        assert pipeline.max_model_len == WINDOW
+        assert [one.slots for one in pipeline.engines] == [4]
+        assert (await pipeline.generate(sequence(301))).text
+
+
+async def test_no_more_sequences_run_there_than_it_has_slots(upstream: Upstream) -> None:
+    upstream.gate.clear()
+    async with running(remote(upstream, slots=3)) as pipeline:
+        tasks = [asyncio.create_task(pipeline.generate(sequence(300 + number))) for number in range(8)]
+        await loaded(pipeline, running=3, waiting=5)
+        await until(lambda: len(upstream.bodies) == 3, "three requests")
+        upstream.gate.set()
+        done = await asyncio.gather(*tasks)
+    assert [one.text.split()[-1] for one in done] == [str(300 + number) for number in range(8)]
+
+
+async def test_ollama_is_sent_text_in_which_it_finds_no_other_control_tokens(upstream: Upstream) -> None:
+    words = TOKENIZER.encode("Where is the station?", add_special_tokens=False).ids
+    as_text = TOKENIZER.encode(CONTROL[1][:1], add_special_tokens=False).ids
+    spelled = [*as_text, *ModelTokens(TOKENIZER).encode(CONTROL[1][1:])]
+    async with running(remote(upstream, api="ollama")) as pipeline:
+        done = await pipeline.generate(EngineSequence("a", (*words, CONTROL[0], *words), 3, Sampling(stop=("#",))))
+        assert done.reason == "length"
+        body = upstream.bodies[-1]
+        assert body["raw"] is True
+        assert TOKENIZER.encode(body["prompt"], add_special_tokens=False).ids.count(CONTROL[0]) == 1
+        assert (body["options"]["num_predict"], body["options"]["num_ctx"]) == (3, WINDOW)
+        *deltas, last = [item async for item in pipeline.stream(EngineSequence("b", tuple(words), 900))]
+        assert isinstance(last, Completion)
+        assert "".join(one.text for one in deltas if isinstance(one, Delta)) == last.text != ""
+        with pytest.raises(EngineRejected):
+            await pipeline.generate(EngineSequence("c", tuple(spelled), 12))
+
+
+# ---- failures
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.json_response(value, status=status)
+
+
+FAULTS = {
+    "500": (lambda: web.Response(status=500), ""),
+    "502 of a proxy": (lambda: web.Response(status=502, text="<html>"), ""),
+    "503": (lambda: web.Response(status=503, headers={"Retry-After": "0"}), ""),
+    "429": (lambda: web.Response(status=429, headers={"Retry-After": "0"}), ""),
+    "429 with a date": (lambda: web.Response(status=429, headers={"Retry-After": "Fri, 01 Jan 2027"}), ""),
+    "a redirect": (lambda: web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"}), ""),
+    "404": (lambda: web.Response(status=404), ""),
+    "401": (lambda: web.Response(status=401), ""),
+    "400": (lambda: _json({"error": "too long"}, 400), "engine_rejected"),
+    "422": (lambda: _json({"error": "no"}, 422), "engine_rejected"),
+    "no JSON": (lambda: web.Response(text="<html>"), "engine_failed"),
+    "half of a JSON": (lambda: web.Response(text='{"choices": ['), "engine_failed"),
+    "a list": (lambda: _json([1, 2]), "engine_failed"),
+    "choices that are none": (lambda: _json({"choices": "abc"}), "engine_failed"),
+    "a probability that is none": (
+        lambda: _json({"choices": [{"text": "a", "finish_reason": "stop", "logprobs": {"token_logprobs": ["a"]}}]}),
+        "engine_failed",
+    ),
+    "nothing": (lambda: _json({}), ""),
+    "no end": (lambda: _json({"choices": [{"text": "a"}]}), ""),
+    "more than an answer has": (lambda: web.Response(text=" " * 1_500_000), "engine_failed"),
+}
+"""Answers of an engine, and the code that a sequence ends with; empty: it runs again, and is answered."""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_sequence_is_answered_or_ends_with_one_error(upstream: Upstream, name: str, stream: bool) -> None:
+    make, code = FAULTS[name]
+    async with running(remote(upstream)) as pipeline:
+        upstream.faults.append(make())
+        one = sequence(301)
+        try:
+            if stream:
+                *_, done = [item async for item in pipeline.stream(one)]
+                assert isinstance(done, Completion)
+            else:
+                done = await pipeline.generate(one)
+        except (EngineRejected, EngineFailed) as error:
+            assert error.code == code or (stream and name == "no end")  # of which a part was shown
+        else:
+            assert (done.text.split()[-1], code) == ("301", "")
+        assert (await pipeline.generate(sequence(302))).text.endswith("302")
+        assert pipeline.stats().running == 0
+
+
+async def test_an_engine_that_does_not_answer_in_time_is_lost(upstream: Upstream) -> None:
+    async with running(remote(upstream, first_token_timeout_s=0.05, token_timeout_s=0.0001)) as pipeline:
+        upstream.gate.clear()
+        task = asyncio.create_task(pipeline.generate(sequence(301)))
+        await until(lambda: pipeline.stats().restarts == 1, "the loss")
+        upstream.gate.set()
+        assert (await task).text.endswith("301")
+
+
+async def test_a_stream_of_which_something_was_sent_does_not_run_again(upstream: Upstream) -> None:
+    upstream.cut_after_first = True
+    async with running(remote(upstream)) as pipeline:
+        with pytest.raises(EngineFailed):
+            _ = [item async for item in pipeline.stream(sequence(301))]
+
+
+async def test_what_was_in_flight_at_a_lost_engine_runs_on_another_and_it_comes_back() -> None:
+    async with AsyncExitStack() as stack:
+        stays = await stack.enter_async_context(listening(Upstream(TOKENIZER)))
+        dies = Upstream(TOKENIZER)
+        leaving = AsyncExitStack()
+        await leaving.enter_async_context(listening(dies))
+        pipeline = await stack.enter_async_context(running(remote(stays, dies)))
+        dies.gate.clear()
+        tasks = [asyncio.create_task(pipeline.generate(sequence(300 + number))) for number in range(20)]
+        await until(lambda: len(dies.bodies) > 0, "sequences of the engine that dies")
+        await leaving.aclose()
+        done = await asyncio.gather(*tasks)
+        assert [one.text.split()[-1] for one in done] == [str(300 + number) for number in range(20)]
+        await pipeline.check_health()
+        dies.gate.set()
+        dies.bodies.clear()
+        await stack.enter_async_context(listening(dies))
+        await until(lambda: not any(one.fault for one in pipeline.engines), "its return")
+        await asyncio.gather(*(pipeline.generate(sequence(400 + number)) for number in range(8)))
+        assert dies.bodies
+
+
+async def test_sequences_wait_for_the_only_engine(upstream: Upstream) -> None:
+    own = AsyncExitStack()
+    only = await own.enter_async_context(listening(Upstream(TOKENIZER)))
+    async with running(remote(only)) as pipeline:
+        await own.aclose()
+        task = asyncio.create_task(pipeline.generate(sequence(301)))
+        await until(lambda: any(one.fault for one in pipeline.engines), "the loss")
+        with pytest.raises(EngineRestarting):
+            await pipeline.check_health()
+        await own.enter_async_context(listening(only))
+        assert (await task).text.endswith("301")
+        await own.aclose()
+
+
+async def test_shutdown_ends_what_is_in_flight(upstream: Upstream) -> None:
+    upstream.gate.clear()
+    async with running(remote(upstream, slots=2)) as pipeline:
+        tasks = [asyncio.create_task(pipeline.generate(sequence(300 + number))) for number in range(4)]
+        await loaded(pipeline, running=2, waiting=2)
+        await pipeline.shutdown()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(one) for one in ends] == [EngineDead] * 4
+    await loaded(pipeline, running=0, waiting=0)
+    with pytest.raises(EngineDead):
+        await pipeline.check_health()
+
+
+# ---- starts
+
+
+async def test_a_start_without_an_engine_says_why(upstream: Upstream) -> None:
+    nowhere = Upstream(TOKENIZER, port=1)
+    with pytest.raises(EngineDead, match=r"127\.0\.0\.1:1"):
+        await remote(nowhere).start()
+    async with running(remote(nowhere, upstream)) as pipeline:
+        assert (await pipeline.generate(sequence(301))).text.endswith("301")
+
+
+async def test_an_engine_with_another_model_or_other_tokens_is_refused(upstream: Upstream) -> None:
+    with pytest.raises(ConfigError, match="small"):
+        await remote(upstream, model="large").start()
+    other = type(TOKENIZER).from_str(TOKENIZER.to_str())
+    other.add_special_tokens(["東京"])
+    upstream.tokenizer = other
+    with pytest.raises(ConfigError, match="--model"):
+        await remote(upstream).start()
+
+
+def test_a_file_of_authorities_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ca_file"):
+        remote(Upstream(TOKENIZER), ca_file=str(tmp_path / "none.pem"))
