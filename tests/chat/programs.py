@@ -5,7 +5,7 @@ name, read as a number, is divisible by three; these requests are looked at only
 the others, a line for each form that a program sends. Sentences are written anew; structure, markers, order and fields are
 those of the source. A line has:
 
-- `api`: `openai`, `ollama chat`, `ollama generate` or `microsoft`; `request`: the fields beside the model;
+- `api`: `openai`, `openai responses`, `ollama chat`, `ollama generate` or `microsoft`; `request`: the fields beside the model;
 - `target`, `source`: languages; `texts`: what is to be translated (`or_texts`: the program also takes this);
 - the answer that the program reads, with `{0}`, `{1}`, … for the translations: `answer` as a text, `answer_json` as JSON,
   `answer_jsonl` as objects of which each is a line, with or without a fence. `answer` null: translations alone do not answer
@@ -89,7 +89,12 @@ async def serving(follows_instructions: bool, openai: OpenAiSettings | None = No
         yield client
 
 
-_PATHS = {"openai": "/v1/chat/completions", "ollama chat": "/api/chat", "ollama generate": "/api/generate"}
+_PATHS = {
+    "openai": "/v1/chat/completions",
+    "openai responses": "/v1/responses",
+    "ollama chat": "/api/chat",
+    "ollama generate": "/api/generate",
+}
 
 
 async def send(http: httpx.AsyncClient, request: Mapping[str, Any], named: bool) -> httpx.Response:
@@ -99,10 +104,16 @@ async def send(http: httpx.AsyncClient, request: Mapping[str, Any], named: bool)
 
 
 def content_of(answer: httpx.Response, api: str) -> str:
-    """The content of an answer, whole or streamed."""
+    """The content of an answer, whole or streamed. A call of a function has its arguments."""
+    if api == "openai responses":
+        parts = [part for item in answer.json()["output"] for part in item.get("content", ())]
+        return "".join(part["text"] for part in parts)
     if api == "openai":
         if "event-stream" not in answer.headers["Content-Type"]:
-            return answer.json()["choices"][0]["message"]["content"]
+            message = answer.json()["choices"][0]["message"]
+            if calls := message.get("tool_calls"):
+                return calls[0]["function"]["arguments"]
+            return message["content"]
         events = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: {")]
         return "".join(json.loads(event)["choices"][0]["delta"].get("content") or "" for event in events)
     lines = [json.loads(line) for line in answer.text.splitlines()]
