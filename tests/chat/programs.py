@@ -7,9 +7,9 @@ those of the source. A line has:
 
 - `api`: `openai`, `openai responses`, `ollama chat`, `ollama generate` or `microsoft`; `request`: the fields beside the model;
 - `target`, `source`: languages; `texts`: what is to be translated (`or_texts`: the program also takes this);
-- the answer that the program reads, with `{0}`, `{1}`, … for the translations: `answer` as a text, `answer_json` as JSON,
-  `answer_jsonl` as objects of which each is a line, with or without a fence. `answer` null: translations alone do not answer
-  it, and a model may be given the messages, or they may be refused.
+- the answer that the program reads, with `{0}`, `{1}`, … for the translations: `answer` as a text; `answer_json` as JSON
+  (`fenced`: in a fence too); `answer_jsonl` as objects of which each is a line, with or without a fence. `answer` null:
+  translations alone do not answer it, and a model may be given the messages, or they may be refused.
 """
 
 from __future__ import annotations
@@ -153,6 +153,8 @@ def _filled(shape: Any, texts: Sequence[str]) -> Any:
 def _read(content: str, request: Mapping[str, Any]) -> Any:
     """What the program reads in an answer. Raises ValueError where it would."""
     if "answer_json" in request:
+        if request.get("fenced"):
+            content = "\n".join(line for line in content.split("\n") if not line.startswith("```"))
         return _filled(json.loads(content), ())
     if "answer_jsonl" in request:
         return [_filled(json.loads(line), ()) for line in content.split("\n") if line and not line.startswith("```")]

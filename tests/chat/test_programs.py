@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.chat import programs
-from tests.chat.programs import DEVELOPMENT, chats_of, outcome, outcomes, requests_of, serving, table
+from tests.chat.programs import DEVELOPMENT, HELD_OUT, chats_of, outcome, outcomes, requests_of, serving, table
 from tests.serving import fake_service, served
 
 MIN_RIGHT = 0.75
 """The share of requests whose answer is exactly what the program reads."""
+PARTS = [path for path in (DEVELOPMENT, HELD_OUT) if path.exists()]
 
 
 def test_the_list_of_programs() -> None:
@@ -21,12 +23,14 @@ def test_the_list_of_programs() -> None:
     for one in programs.programs():
         assert one["held_out"] == (int(sha256(one["program"].encode()).hexdigest(), 16) % 3 == 0)
         assert len(one["commit"]) == 40
-    written = {one["program"] for one in requests_of(DEVELOPMENT)}
-    assert written == {one["program"] for one in programs.programs() if not one["held_out"]}
+    for path in PARTS:
+        written = {one["program"] for one in requests_of(path)}
+        assert written == {one["program"] for one in programs.programs() if one["held_out"] == (path == HELD_OUT)}
 
 
-def test_requests_hold_their_texts() -> None:
-    for request in requests_of(DEVELOPMENT):
+@pytest.mark.parametrize("path", PARTS, ids=lambda path: path.stem)
+def test_requests_hold_their_texts(path: Path) -> None:
+    for request in requests_of(path):
         strings = "\n".join(_strings(request["request"]))
         for text in request["texts"]:
             assert text in strings.replace("\\n", "\n").replace("\\\\", "\\").replace('\\"', '"'), request["form"]
@@ -60,21 +64,27 @@ async def test_outcomes(content: str, expected: str, found: str) -> None:
         assert await outcome(http, request, False) == found
 
 
-async def test_requests_to_a_chat_model() -> None:
-    rows = await outcomes(chats_of(DEVELOPMENT))
+@pytest.mark.parametrize("path", PARTS, ids=lambda path: path.stem)
+async def test_requests_to_a_chat_model(path: Path) -> None:
+    rows = await outcomes(chats_of(path))
     assert not [row for row in rows if "garbage" in row.values()]
     for one in table(rows):
         assert one["right"] >= MIN_RIGHT * one["requests"], one
 
 
 async def test_requests_to_microsoft_translator() -> None:
-    requests = [one for one in requests_of(DEVELOPMENT) if one["api"] == "microsoft"]
+    requests = [one for path in PARTS for one in requests_of(path) if one["api"] == "microsoft"]
     assert requests
     async with served(fake_service()) as http:
         for request in requests:
             query, body = request["request"]["query"] | {"to": "ja"}, request["request"]["body"]
             answer = await http.post("/translate", params=query, json=body)
-            native = {"text": request["texts"], "target": "ja", "source": request["source"], "format": "html"}
+            native = {
+                "text": request["texts"],
+                "target": "ja",
+                "source": request["source"],
+                "format": query.get("textType", "plain").replace("plain", "text"),
+            }
             expected = (await http.post("/v1/translate", json=native)).json()["translations"]
             assert answer.status_code == 200, answer.text
             assert [one["translations"][0]["text"] for one in answer.json()] == [one["text"] for one in expected]
