@@ -7,9 +7,9 @@ those of the source. A line has:
 
 - `api`: `openai`, `openai responses`, `ollama chat`, `ollama generate` or `microsoft`; `request`: the fields beside the model;
 - `target`, `source`: languages; `texts`: what is to be translated (`or_texts`: the program also takes this);
-- the answer that the program reads, with `{0}`, `{1}`, … for the translations: `answer` as a text; `answer_json` as JSON
-  (`fenced`: in a fence too); `answer_jsonl` as objects of which each is a line, with or without a fence. `answer` null:
-  translations alone do not answer it, and a model may be given the messages, or they may be refused.
+- the answer that the program reads, with `{0}`, `{1}`, … for the translations: `answer` as a text (`or_answers`: these too);
+  `answer_json` as JSON (`fenced`: in a fence too); `answer_jsonl` as objects of which each is a line, with or without a
+  fence. `answer` null: translations alone do not answer it, and a model may be given the messages, or they may be refused.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ async def outcome(http: httpx.AsyncClient, request: Mapping[str, Any], named: bo
         found = _read(content_of(answer, request["api"]), request)
     except ValueError:
         return "garbage"
-    wanted = [_filled(shape, texts) for texts in await _translations(http, request)]
+    shapes = [shape, *request.get("or_answers", ())]
+    wanted = [_filled(shape, texts) for texts in await _translations(http, request) for shape in shapes]
     return "right" if found in wanted else "garbage"
 
 
