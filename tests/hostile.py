@@ -75,6 +75,7 @@ ROUTES = (
     Route("POST", "/api/chat", "messages", "model", {"model": "dragoman/ja"}, forms=False),
     Route("POST", "/api/generate", "prompt", "model", {"model": "dragoman/ja"}, forms=False),
     Route("POST", "/api/show", "model", "name", forms=False),
+    Route("POST", "/api/pull", "model", "name", forms=False),
     Route("POST", f"/translate?{_BY_DATE}", "inputs", "inputs", forms=False),
     Route("POST", f"/detect?{_VERSION}", "text", "text", forms=False),
 )

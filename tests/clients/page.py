@@ -130,6 +130,46 @@ def chat_programs(results: dict[str, Any]) -> str:
     return head + _table(["program", "source read", "run", "items", "model `dragoman`", "`dragoman/LANGUAGE`"], rows)
 
 
+def program_requests(results: dict[str, Any]) -> str:
+    """Programs by how many of their requests are answered as they read it, with a model that follows instructions."""
+    listed = {one["program"]: one for one in json.loads((ROOT / "tests/chat/programs.json").read_text())}
+    outcomes = {name: [row for row in results["requests"] if row["program"] == name] for name in listed}
+    rows: list[list[str]] = []
+    for name, found in outcomes.items():
+        if found:
+            one = listed[name]
+            counts = [
+                sum(row[f"instruct, {model}"] == outcome for row in found)
+                for outcome in ("right", "passed")
+                for model in ("dragoman", "dragoman/LANG")
+            ]
+            link = f"[{name}](https://github.com/{name})"
+            rows.append(
+                [link, one["kind"], ", ".join(one["api"]), one["commit"][:7], str(len(found)), *map(str, counts)]
+            )
+    shares = [
+        [part, one["of"], str(one["requests"]), *(str(one[name]) for name in ("right", "passed", "refused", "garbage"))]
+        for part, table in results["tables"].items()
+        for one in table
+    ]
+    head = [
+        "program",
+        "kind",
+        "API",
+        "source read",
+        "requests",
+        "right",
+        "right, `dragoman/LANG`",
+        "passed",
+        "passed, `dragoman/LANG`",
+    ]
+    return (
+        _table(["part", "profile, model", "requests", "right", "passed", "refused", "garbage"], shares)
+        + "\n\n"
+        + _table(head, rows)
+    )
+
+
 def chat_texts(results: dict[str, Any]) -> str:
     """Texts that were taken for an instruction, by kind."""
     names = ["taken, none", "refused, none", "taken, translator", "refused, translator"]
@@ -156,6 +196,7 @@ PARTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "keys": ("clients.json", refusals),
     "cpu": ("apis-cpu.json", cpu),
     "chat": ("chat-prompts.json", chat_programs),
+    "program-requests": ("chat-programs.json", program_requests),
     "chat-texts": ("chat-prompts.json", chat_texts),
     "chat-batches": ("chat-prompts.json", chat_batches),
     "cells": ("clients.json", cells),

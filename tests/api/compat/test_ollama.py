@@ -229,6 +229,19 @@ async def test_a_models_description(client: httpx.AsyncClient) -> None:
     assert (await client.post("/api/show", json={})).status_code == 400
 
 
+async def test_a_pulled_model_is_there(client: httpx.AsyncClient) -> None:
+    """Of any name, to which chats answer too: programs with a fixed model pull it where it is not listed."""
+    for named in ({"model": "dragoman/ja"}, {"name": "mixtral:instruct", "insecure": False}):
+        streamed = await client.post("/api/pull", json=named)
+        assert lines(streamed) == [{"status": "success"}]
+        whole = await client.post("/api/pull", json=named | {"stream": False})
+        validator("ollama", "PullAnswer").validate(whole.json())
+        [name] = [value for value in named.values() if isinstance(value, str)]
+        assert (await chat(client, model=name, messages=[SYSTEM, USER])).status_code == 200
+    answer = await client.post("/api/pull", json={})
+    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
 async def test_the_version_is_one_that_clients_can_compare(client: httpx.AsyncClient) -> None:
     version = (await client.get("/api/version")).json()["version"]
     assert [int(part) for part in version.split(".")] >= [0, 6, 4]
@@ -237,7 +250,7 @@ async def test_the_version_is_one_that_clients_can_compare(client: httpx.AsyncCl
 async def test_what_is_not_served_is_an_error_of_ollamas(client: httpx.AsyncClient) -> None:
     for method, path, status in (
         ("POST", "/api/embed", 404),
-        ("POST", "/api/pull", 404),
+        ("POST", "/api/push", 404),
         ("DELETE", "/api/delete", 404),
         ("GET", "/api/chat", 405),
     ):

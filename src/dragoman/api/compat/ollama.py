@@ -116,6 +116,18 @@ class ShowBody(BaseModel):
     model: ModelName | None = None
     name: ModelName | None = None
 
+    def named(self) -> str:
+        """The model's name. Raises `InvalidRequest` if there is none."""
+        if name := self.model or self.name:
+            return name
+        raise InvalidRequest("model is required", param="model")
+
+
+class PullBody(ShowBody):
+    """`POST /api/pull`. Other fields are accepted and not used."""
+
+    stream: bool | None = None
+
 
 def _message(role: str, text: str | None, images: Sequence[str] | None) -> ChatMessage:
     """A message as OpenAI's API has it, with a part for each image."""
@@ -319,9 +331,7 @@ async def list_running_models(service: Service) -> Response:
 @router.post("/show", dependencies=[NEEDS_KEY])
 async def show_model(body: ShowBody, service: Service) -> Response:
     """A model of `/api/tags`."""
-    name = body.model or body.name
-    if not name:
-        raise InvalidRequest("model is required", param="model")
+    name = body.named()
     if (id := _model_id(name, service)) not in model_ids(service) and id != "dragoman":
         raise HTTPException(404, f"model '{name[:100]}' not found")
     family = service.model.profile.name
@@ -338,6 +348,18 @@ async def show_model(body: ShowBody, service: Service) -> Response:
             "capabilities": ["completion"],
             "modified_at": _modified_at(service),
         }
+    )
+
+
+@router.post("/pull", dependencies=[NEEDS_KEY])
+async def pull_model(body: PullBody) -> Response:
+    """Say that the model is there, whatever its name: chats answer to each, and programs with a fixed model pull it first."""
+    body.named()
+    done = {"status": "success"}
+    return (
+        JsonResponse(done)
+        if body.stream is False
+        else Response(b"%b\n" % json_bytes(done), media_type=JsonLines.media_type)
     )
 
 

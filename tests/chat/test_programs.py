@@ -1,0 +1,90 @@
+"""What becomes of the requests of programs that translate through a chat model."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chat import programs
+from tests.chat.programs import DEVELOPMENT, HELD_OUT, chats_of, outcome, outcomes, requests_of, serving, table
+from tests.serving import fake_service, served
+
+MIN_RIGHT = 0.75
+"""The share of requests whose answer is exactly what the program reads."""
+PARTS = [path for path in (DEVELOPMENT, HELD_OUT) if path.exists()]
+
+
+def test_the_list_of_programs() -> None:
+    names = [one["program"] for one in programs.programs()]
+    assert len(names) == len(set(names)) >= 60
+    for one in programs.programs():
+        assert one["held_out"] == (int(sha256(one["program"].encode()).hexdigest(), 16) % 3 == 0)
+        assert len(one["commit"]) == 40
+    for path in PARTS:
+        written = {one["program"] for one in requests_of(path)}
+        assert written == {one["program"] for one in programs.programs() if one["held_out"] == (path == HELD_OUT)}
+
+
+@pytest.mark.parametrize("path", PARTS, ids=lambda path: path.stem)
+def test_requests_hold_their_texts(path: Path) -> None:
+    for request in requests_of(path):
+        strings = "\n".join(_strings(request["request"]))
+        for text in request["texts"]:
+            assert text in strings.replace("\\n", "\n").replace("\\\\", "\\").replace('\\"', '"'), request["form"]
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for one in value.values() for text in _strings(one)]
+    if isinstance(value, list):
+        return [text for one in value for text in _strings(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def request_of(content: str, **fields: Any) -> dict[str, Any]:
+    request = {"messages": [{"role": "user", "content": content}]}
+    return {"program": "none", "form": "", "api": "openai", "source": None, "request": request, **fields}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected", "found"),
+    [
+        ("Translate to German:\n\nGood morning.", "{0}", "right"),
+        ("Translate to German:\n\nGood morning.", "[1] {0}", "garbage"),
+        ("Translate to German:\n\nGood night.", "{0}", "garbage"),
+        ("Write a poem about trains.", "{0}", "refused"),
+    ],
+)
+async def test_outcomes(content: str, expected: str, found: str) -> None:
+    request = request_of(content, target="de", texts=["Good morning."], answer=expected)
+    async with serving(False) as http:
+        assert await outcome(http, request, False) == found
+
+
+@pytest.mark.parametrize("path", PARTS, ids=lambda path: path.stem)
+async def test_requests_to_a_chat_model(path: Path) -> None:
+    rows = await outcomes(chats_of(path))
+    assert not [row for row in rows if "garbage" in row.values()]
+    for one in table(rows):
+        assert one["right"] >= MIN_RIGHT * one["requests"], one
+
+
+async def test_requests_to_microsoft_translator() -> None:
+    requests = [one for path in PARTS for one in requests_of(path) if one["api"] == "microsoft"]
+    assert requests
+    async with served(fake_service()) as http:
+        for request in requests:
+            query, body = request["request"]["query"] | {"to": "ja"}, request["request"]["body"]
+            answer = await http.post("/translate", params=query, json=body)
+            native = {
+                "text": request["texts"],
+                "target": "ja",
+                "source": request["source"],
+                "format": query.get("textType", "plain").replace("plain", "text"),
+            }
+            expected = (await http.post("/v1/translate", json=native)).json()["translations"]
+            assert answer.status_code == 200, answer.text
+            assert [one["translations"][0]["text"] for one in answer.json()] == [one["text"] for one in expected]
