@@ -23,7 +23,7 @@ from dragoman.storage.collections import Pair
 from dragoman.storage.folding import folded
 from dragoman.storage.memories import DigestRow, MemoryStore, TextRow
 from dragoman.storage.threads import caller
-from dragoman.text.similar import MOST_CHARACTERS, Builder, Entry, Match, Query, SimilarTexts
+from dragoman.text.similar import MOST_CHARACTERS, Builder, Query, SimilarMatch, SimilarTexts, TextEntry
 
 log = logging.getLogger("dragoman.memories")
 
@@ -38,7 +38,7 @@ INLINE_CHARACTERS, INLINE_TEXTS, INLINE_PARTS = 200, 400_000, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class IndexPart:
     """An index, and which of its texts are replaced or deleted."""
 
     texts: SimilarTexts
@@ -48,11 +48,11 @@ class Part:
     def count(self) -> int:
         return len(self.texts) - int(self.left_out.sum())
 
-    def without(self, is_left_out: NDArray[np.bool_]) -> Part:
-        return Part(self.texts, self.left_out | is_left_out) if is_left_out.any() else self
+    def without(self, is_left_out: NDArray[np.bool_]) -> IndexPart:
+        return IndexPart(self.texts, self.left_out | is_left_out) if is_left_out.any() else self
 
 
-Parts = Mapping[Pair, Sequence[Part]]
+Parts = Mapping[Pair, Sequence[IndexPart]]
 """By direction; the last one has the newest texts."""
 
 
@@ -61,7 +61,7 @@ class _Known:
     """What is known of a memory's texts, as of a version."""
 
     version: int = 0
-    parts: Parts = field(default_factory=dict[Pair, Sequence[Part]])
+    parts: Parts = field(default_factory=dict[Pair, Sequence[IndexPart]])
     is_whole: bool = True  # False: not all entries had room
 
     @property
@@ -170,8 +170,8 @@ class SimilarIndexes:
         return _Known(version, await asyncio.to_thread(_only, parts, left), is_whole)
 
 
-def _entry(row: TextRow) -> Entry:
-    return Entry(beginning_of(row.digest), row.folded, row.text, row.translation)
+def _entry(row: TextRow) -> TextEntry:
+    return TextEntry(beginning_of(row.digest), row.folded, row.text, row.translation)
 
 
 def beginning_of(digest: bytes) -> int:
@@ -180,7 +180,7 @@ def beginning_of(digest: bytes) -> int:
 
 
 def _add(builders: dict[Pair, Builder], rows: Iterable[TextRow]) -> None:
-    by_pair: dict[Pair, list[Entry]] = defaultdict(list)
+    by_pair: dict[Pair, list[TextEntry]] = defaultdict(list)
     for row in rows:
         by_pair[row.source, row.target].append(_entry(row))
     for pair, entries in by_pair.items():
@@ -199,9 +199,9 @@ def _merged(old: Parts, builders: dict[Pair, Builder], rows: Iterable[TextRow]) 
             small = parts.pop()
             count += small.count
             places = np.flatnonzero(~small.left_out).astype(np.uint32)
-            builder.add(Entry(digest, folded(text), text, tr) for digest, text, tr in small.texts.entries(places))
+            builder.add(TextEntry(digest, folded(text), text, tr) for digest, text, tr in small.texts.entries(places))
         new = builder.done()
-        merged[pair] = [*parts, Part(new, _replaced(new.digests))]
+        merged[pair] = [*parts, IndexPart(new, _replaced(new.digests))]
     return merged
 
 
@@ -218,7 +218,7 @@ def _only(parts: Parts, rows: Iterable[DigestRow]) -> Parts:
     left: dict[Pair, list[int]] = defaultdict(list)
     for source, target, digest in rows:
         left[source, target].append(beginning_of(digest))
-    found: dict[Pair, Sequence[Part]] = {}
+    found: dict[Pair, Sequence[IndexPart]] = {}
     for pair, of_pair in parts.items():
         there = np.array(left.get(pair, ()), np.uint64)
         found[pair] = [part.without(~np.isin(part.texts.digests, there)) for part in of_pair]
@@ -228,7 +228,7 @@ def _only(parts: Parts, rows: Iterable[DigestRow]) -> Parts:
 # ---- what is looked up
 
 
-async def most_similar(parts: Sequence[Part], text: str, most: int, least: float) -> list[Match]:
+async def most_similar(parts: Sequence[IndexPart], text: str, most: int, least: float) -> list[SimilarMatch]:
     """Return the texts of several indexes that are most like a text, the most similar first; of equal texts the first one."""
     if len(text) > MOST_CHARACTERS or not parts:
         return []
@@ -238,9 +238,9 @@ async def most_similar(parts: Sequence[Part], text: str, most: int, least: float
     return await asyncio.to_thread(_most_similar, parts, text, most, least)
 
 
-def _most_similar(parts: Sequence[Part], text: str, most: int, least: float) -> list[Match]:
+def _most_similar(parts: Sequence[IndexPart], text: str, most: int, least: float) -> list[SimilarMatch]:
     query = Query(text, folded(text))
-    found: dict[str, Match] = {}
+    found: dict[str, SimilarMatch] = {}
     for part in parts:
         for match in part.texts.find(query, most, least, part.left_out):
             found.setdefault(match.source, match)

@@ -43,7 +43,7 @@ _LAST_BITS = np.uint32((1 << 20) - 1)
 Hashes = NDArray[np.uint32]
 
 
-class Entry(NamedTuple):
+class TextEntry(NamedTuple):
     """A text with its translation, and the beginning of its digest."""
 
     digest: int
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
     translation: str
 
 
-class Match(NamedTuple):
+class SimilarMatch(NamedTuple):
     """A text that is like another one. `similarity`: from 0 to 100."""
 
     similarity: float
@@ -118,7 +118,7 @@ class _Chunk:
     counts: NDArray[np.uint32]  # of each text's trigrams
 
     @classmethod
-    def of(cls, entries: Sequence[Entry]) -> _Chunk:
+    def of(cls, entries: Sequence[TextEntry]) -> _Chunk:
         hashes, places = _trigrams([marks.plain(one.folded) for one in entries])
         of_texts = np.unique(places << np.uint64(32) | hashes)
         counts = np.bincount((of_texts >> np.uint64(32)).astype(np.int64), minlength=len(entries))
@@ -153,12 +153,12 @@ class Builder:
     """Of the index, about: rather too many."""
     _chunks: list[_Chunk] = field(default_factory=list[_Chunk])
 
-    def add(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[TextEntry]) -> None:
         """Add entries. Those that are too long are there, and never found."""
-        some, characters = list[Entry](), 0
+        some, characters = list[TextEntry](), 0
         for one in entries:
             is_long = max(len(one.text), len(one.translation)) > MOST_CHARACTERS
-            some.append(Entry(one.digest, "", "", "") if is_long else one)
+            some.append(TextEntry(one.digest, "", "", "") if is_long else one)
             characters += len(some[-1].folded) + len(_BEFORE)
             if characters > _CHUNK:
                 self._add(some)
@@ -166,7 +166,7 @@ class Builder:
         if some:
             self._add(some)
 
-    def _add(self, entries: Sequence[Entry]) -> None:
+    def _add(self, entries: Sequence[TextEntry]) -> None:
         one = _Chunk.of(entries)
         self._chunks.append(one)
         self.nbytes += one.digests.nbytes + one.texts.nbytes + one.translations.nbytes + 2 * len(entries)
@@ -228,7 +228,7 @@ class SimilarTexts:
         """Return the digests, texts and translations of these places."""
         return [*zip(self.digests[places].tolist(), self._texts.at(places), self._translations.at(places), strict=True)]
 
-    def find(self, query: Query, most: int, least: float, left_out: NDArray[np.bool_]) -> list[Match]:
+    def find(self, query: Query, most: int, least: float, left_out: NDArray[np.bool_]) -> list[SimilarMatch]:
         """Return up to `most` texts whose similarity is at least `least`, the most similar first.
 
         `left_out`: for each text, whether it is not looked at.
@@ -239,7 +239,7 @@ class SimilarTexts:
         words = [marks.plain(text) for text in texts]
         scored = process.extract(query.words, words, scorer=fuzz.ratio, limit=most, score_cutoff=least)
         translations = self._translations.at(places[[n for *_, n in scored]])
-        return [Match(score, texts[n], one) for (_, score, n), one in zip(scored, translations, strict=True)]
+        return [SimilarMatch(score, texts[n], one) for (_, score, n), one in zip(scored, translations, strict=True)]
 
     def _found(self, query: Query) -> NDArray[np.uint32]:
         """The postings of a text's trigrams: of the rarest ones where they have many."""
