@@ -198,7 +198,8 @@ async def test_answers_with_and_without_a_memory_are_scored_by_band(catalogues: 
     for name in ("85–97", MARKED):
         assert bands[name]["texts"] == "8"
         assert float(bands[name]["with the memory"]) > float(bands[name]["without"]) + 20
-        assert float(bands[name]["with the memory"]) == pytest.approx(float(bands[name]["copied"]), abs=3)
+        if name != MARKED:  # whose tags are marks in the memory
+            assert float(bands[name]["with the memory"]) == pytest.approx(float(bands[name]["copied"]), abs=3)
         assert float(bands[name]["random examples"]) == pytest.approx(float(bands[name]["without"]), abs=0.1)
         assert (bands[name]["had examples"], bands[name]["copied_example"]) == ("100 %", "100.0 %")
         assert float(bands[name]["p"]) < 0.05

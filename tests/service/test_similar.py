@@ -22,7 +22,7 @@ from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Mem
 from dragoman.storage import memories as storage
 from dragoman.storage.database import Database
 from dragoman.storage.memories import MemoryStore
-from dragoman.types import ANONYMOUS, Account, Example
+from dragoman.types import ANONYMOUS, Account, Example, Translation
 from tests.serving import HeldPipeline, request_of, service_over, source_of
 from tests.storage.conftest import postgres_url as postgres_url
 from tests.storage.conftest import url as url
@@ -333,3 +333,43 @@ async def test_the_best_match_is_found(service: TranslationService, kind: str) -
     hits = [bool(one) and one[0].similarity >= score - 1e-6 for one, (_, score) in zip(found, best, strict=True)]
     assert len(best) > 100
     assert sum(hits) >= 0.95 * len(best)
+
+
+# ---- texts that differ in a number alone
+
+
+async def translated(service: TranslationService, *texts: str, **options: Any) -> list[Translation]:
+    return await service.calls.translate(request_of(texts, "ja", "en", account=A, **options))
+
+
+async def test_a_text_that_differs_in_a_number_alone_is_answered_from_the_memory(service: TranslationService) -> None:
+    await remember(
+        service,
+        ("Copied 12 files.", "12個のファイルをコピーしました。"),
+        ("Page <g1>3</g1> of it", "その<g1>3</g1>ページ"),
+        ("Copied 1 file.", "1個のファイルをコピーしました。"),
+        target="ja",
+    )
+    found = await translated(
+        service, "Copied 7 files.", "Copied 2 file.", "Copied 7 of 12 files.", "Copied seven files."
+    )
+    assert [(one.text, one.memory) for one in found[:1]] == [("7個のファイルをコピーしました。", "whole")]
+    assert [one.memory for one in found[1:]] == [None] * 3  # `2 file` is of another plural category than `1 file`
+    [one] = await translated(service, "<p>Page <b id='x'>44</b> of it</p><p>Copied 5 files.</p>", format="html")
+    assert (one.text, one.remembered) == (
+        "<p>その<b id='x'>44</b>ページ</p><p>5個のファイルをコピーしました。</p>",
+        2,
+    )
+
+
+async def test_a_number_is_adapted_in_no_text_that_may_not_have_examples(service: TranslationService) -> None:
+    entry = ("Copied 12 files.", "12個のファイルをコピーしました。")
+    await remember(service, entry, target="ja")
+    assert (await translated(service, "Copied 7 files."))[0].memory == "whole"
+    for options in ({"memory_examples": 0}, {"memories": ()}):
+        assert (await translated(service, "Copied 7 files.", **options))[0].memory is None
+    [other] = await service.calls.translate(request_of(("Copied 7 files.",), "ja", "en", account=B))
+    assert other.memory is None
+    await service.memories.changed(service.memories.store.delete(A.id, "m"))
+    await remember(service, entry, memory=SUGGESTIONS, target="ja")
+    assert (await translated(service, "Copied 7 files."))[0].memory is None

@@ -38,6 +38,8 @@ from dragoman.storage.memories import (
     digest_of,
 )
 from dragoman.telemetry.logs import audit
+from dragoman.text.adapted import adapted, number_of
+from dragoman.text.similar import SimilarMatch
 from dragoman.types import ANONYMOUS, Example, TranslationRequest
 from dragoman.version import writer
 from wholetext.files import tmx
@@ -64,6 +66,8 @@ ADD_BATCH, ADD_CHARACTERS = 1_000, 1_000_000
 """Entries, and about as many characters, of one transaction, in which no other can write."""
 EXPORT_PAGE = 1_000
 SWEEP_S = 60.0
+_ADAPTABLE, _LEAST_ADAPTABLE = 10, 40.0
+"""Entries that are looked at for one that differs in a number alone, and their least similarity."""
 _NOT_STORED = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -471,15 +475,32 @@ class CallMemory:
         `text`: as a prompt shows it, with its marks, and with words to keep (placeholders, URLs) in their places. An example
         has the numbers of its marks if it has the same marks.
         """
+        found = await self._similar(source, text, self._most_examples, self._least)
+        return tuple(_example(text, *one) for one in found)
+
+    async def adapted(self, source: str, text: str, own_marks: Sequence[Mark] | None = None) -> str | None:
+        """Return the translation, with its marks, of an entry whose text differs in one number alone; None: there is none, or
+        more than the number may differ (`dragoman.text.adapted`)."""
+        if number_of(text) is None or any(mark.pieces for mark in own_marks or ()):
+            return None
+        form = marks.canonical(text, own_marks)
+        if form is None:
+            return None
+        for one in await self._similar(source, form[0], _ADAPTABLE, _LEAST_ADAPTABLE):
+            if translation := adapted(source, self._target, form[0], one.source, one.translation):
+                translation = marks.renumber(translation, form[1])
+                return marks.from_words(translation, own_marks) if own_marks else translation
+        return None
+
+    async def _similar(self, source: str, text: str, most: int, least: float) -> list[SimilarMatch]:
         pairs, _ = self._direction(source)
         if not self._most_examples or not pairs:
-            return ()
+            return []
         if self._texts is None:
             wanted = {index.id: index.wanted for index in self._indexes if index.has_examples}
             self._texts = await self._memories.similar.parts(self._account_id, wanted) if wanted else []
         parts = [part for pair in pairs for of_memory in self._texts for part in of_memory.get(pair, ())]
-        found = await most_similar(parts, text, self._most_examples, self._least)
-        return tuple(_example(text, *one) for one in found)
+        return await most_similar(parts, text, most, least)
 
     async def _find(self, source: str, digests: Sequence[bytes]) -> None:
         """Read entries: of several of one text that in the call's own languages, then the last that was changed."""
