@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 from dragoman.errors import ConfigError
 from dragoman.extras import missing_packages
 from dragoman.secretfile import FILE_SUFFIX, read_secret
+from dragoman.types import MAX_MEMORY_EXAMPLES
 
 ENVIRONMENT_PREFIX = "DRAGOMAN_"
 RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_BUILD_", "DRAGOMAN_TEST_", "DRAGOMAN_API_KEY")
@@ -359,6 +360,24 @@ class MemorySettings:
         False,
         "LibreTranslate's clients may suggest translations, which go into the memory `suggestions` of their key: "
         "whoever has the key changes what it is answered",
+        "storage",
+    )
+    examples: Annotated[int, Bound(ge=0, le=MAX_MEMORY_EXAMPLES)] = _setting(
+        3,
+        "the most similar entries of translation memories that a prompt shows the model, where its profile can; 0: none",
+        "storage",
+    )
+    similarity: Annotated[float, Bound(ge=0, le=100)] = _setting(
+        60.0, "the least similarity of such an entry's text, 100: equal", "storage"
+    )
+    shared_edits: bool = _setting(
+        False,
+        "without keys everyone is one caller: what one person edits in a document is an example for all",
+        "storage",
+    )
+    index_bytes: Annotated[int, Bound(ge=2**20)] = _setting(
+        256 * 2**20,
+        "memory for the indexes of similar entries of all keys; those least recently used are dropped",
         "storage",
     )
     max_entries_per_key: Positive = _setting(200_000, "more entries of all translation memories of a key: 413")

@@ -59,10 +59,21 @@ class PromptOptions:
         return frozenset(name for name, is_given in given.items() if is_given)
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A text and its translation that a prompt shows before the text to translate."""
+
+    source: str  # with marks, like a segment's text
+    translation: str
+    similarity: float = 0.0  # of the source to the text, 0 to 100 (rapidfuzz's `fuzz.ratio`); 0: the caller gave it
+
+
 MAX_CONTEXT_CHARACTERS = 20_000
 MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 1_000
 MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS = 10, 300
 MAX_TAGS, MAX_TAG_CHARACTERS = 100, 100
+MAX_MEMORY_EXAMPLES = 10
+"""The most similar entries of translation memories in one prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,8 @@ class Options:
     glossary: Mapping[str, str] = field(default_factory=dict[str, str])  # terms and their translations
     glossary_key: tuple[object, ...] | None = None  # of a stored glossary: equal keys have equal entries
     memories: tuple[str, ...] | None = None  # ids of the account's memories to look into; None: all of them
+    memory_examples: int | None = None  # the most similar entries of them in a prompt; None: as the server is set
+    memory_similarity: float | None = None  # the least of these entries, 0 to 100; None: as the server is set
     formality: Formality = "default"
     instructions: tuple[str, ...] = ()  # to the model, where its profile can give them
     ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml

@@ -391,3 +391,21 @@ async def test_the_entries_of_a_body_are_checked_one_by_one(client: Client) -> N
         answer = await client.memories("POST", "/m/entries", 422, json={**EN_JA, "entries": entries})
         assert answer["error"]["param"] == place
     assert (await client.memories("GET", "/m"))["entry_count"] == 0
+
+
+# ---- similar entries
+
+
+async def test_number_and_similarity_of_examples_have_bounds(client: Client) -> None:
+    await client.memories("POST", "", 201, json={"name": "m"})
+    await client.add((HELLO, KONNICHIWA))
+    [one] = await client.translate(HELLO, memory_examples=10, memory_similarity=99.5)
+    assert (one["text"], one["memory"]) == (KONNICHIWA, "whole")
+    for name, value in (
+        ("memory_examples", 11),
+        ("memory_examples", -1),
+        ("memory_similarity", 101),
+        ("memory_similarity", "x"),
+    ):
+        answer = await client.call("POST", "/v1/translate", 422, json={"text": HELLO, **EN_JA, name: value})
+        assert answer["error"]["param"] == name

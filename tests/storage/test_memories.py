@@ -266,7 +266,7 @@ async def test_the_entries_of_an_account_are_limited_and_all_or_none_are_added(s
 async def test_a_server_reads_what_is_new_to_it(store: MemoryStore) -> None:
     id = await store.add("a", "m", [entry("Yes."), entry("No."), entry("Yes.", target="ko")], MOST, create=True)
     [version] = await store.versions()
-    assert version == MemoryVersion(id, "a", 2)
+    assert version == MemoryVersion(id, "a", "m", 2)
     first = await store.digests(id, 0)
     assert sorted(first) == sorted(
         [("en", "ja", digest_of("Yes.")), ("en", "ja", digest_of("No.")), ("en", "ko", digest_of("Yes."))]

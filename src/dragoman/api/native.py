@@ -170,6 +170,8 @@ async def request_of(
             glossary=entries,
             glossary_key=key,
             memories=None if body.memory is True else await memories_of(service, account, body.memory),
+            memory_examples=body.memory_examples,
+            memory_similarity=body.memory_similarity,
             formality=body.formality,
             instructions=tuple(body.instructions),
             ignore_tags=frozenset(body.ignore_tags),

@@ -87,6 +87,19 @@ class TranslateBody(RequestBody):
         bool | str,
         Field(description="Whether the key's translation memories are used; or the id or name of the only one to use."),
     ] = True
+    memory_examples: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=translation.MAX_MEMORY_EXAMPLES,
+            description="How many similar entries of the memories a prompt shows the model at most, where its profile can; "
+            "absent: as the server is set.",
+        ),
+    ] = None
+    memory_similarity: Annotated[
+        float | None,
+        Field(ge=0, le=100, description="Of these entries, the least similarity; absent: as the server is set."),
+    ] = None
     keep: Annotated[Items[str], Field(description="Terms that are not to be translated.")] = []
     formality: Annotated[translation.Formality, Field(description="Where the model's profile can express it.")] = (
         "default"

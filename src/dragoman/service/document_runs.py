@@ -76,7 +76,7 @@ _NOTES = {checks.FORMALITY_IGNORED, checks.CONTEXT_IGNORED, checks.INSTRUCTIONS_
 """Warnings about the request, which a document has once, and not with each segment."""
 
 
-_STORED_OPTIONS = ("context", "keep", "formality", "instructions")
+_STORED_OPTIONS = ("context", "keep", "formality", "instructions", "memory_similarity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class DocumentOptions:
                 glossary=values.get("entries", {}),
                 formality=values["formality"],
                 instructions=instructions,
+                memory_similarity=values.get("memory_similarity"),  # which older versions do not store
             )
             own: dict[str, Any] = {one.name: values[one.name] for one in fields(cls) if one.name in values}
             own["columns"] = tuple(values["columns"])

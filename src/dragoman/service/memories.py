@@ -3,7 +3,8 @@
 Matches are exact: of a whole text, of a block of a document, or of a segment of a long one, with the marks of the source.
 Entries are in the database (`storage.memories`). Of those of an account that calls, this process keeps the first 8 bytes of
 each digest, sorted, by memory and direction, so that a text of which there is no entry costs no look into the database. What
-other servers write is read within `auth.refresh_s`.
+other servers write is read within `auth.refresh_s`. Entries whose texts are similar are examples for the model; they are found
+in indexes in this process's memory (`service.similar`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dragoman import languages
 from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage, file_errors
+from dragoman.service.similar import Parts, SimilarIndexes, beginning_of, most_similar
 from dragoman.storage.collections import Pair, StoredCollection
 from dragoman.storage.memories import (
     MAX_TEXT_CHARACTERS,
@@ -36,14 +38,16 @@ from dragoman.storage.memories import (
     digest_of,
 )
 from dragoman.telemetry.logs import audit
-from dragoman.types import TranslationRequest
+from dragoman.text.adapted import adapted, number_of
+from dragoman.text.similar import SimilarMatch
+from dragoman.types import ANONYMOUS, Example, TranslationRequest
 from dragoman.version import writer
 from wholetext.files import tmx
 from wholetext.files.content import ReadOptions
 from wholetext.files.exports import TMX_TAIL
 from wholetext.files.worker import TMX, Workers, WorkerTask
 from wholetext.markup import marks
-from wholetext.markup.marks import MARK_VARIANT, Mark
+from wholetext.markup.marks import MARK, MARK_VARIANT, Mark
 
 if TYPE_CHECKING:
     from dragoman.service.uploads import Uploads
@@ -62,6 +66,8 @@ ADD_BATCH, ADD_CHARACTERS = 1_000, 1_000_000
 """Entries, and about as many characters, of one transaction, in which no other can write."""
 EXPORT_PAGE = 1_000
 SWEEP_S = 60.0
+_ADAPTABLE, _LEAST_ADAPTABLE = 10, 40.0
+"""Entries that are looked at for one that differs in a number alone, and their least similarity."""
 _NOT_STORED = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -120,6 +126,7 @@ class _Index:
     """What this process knows of the entries of one memory."""
 
     id: str
+    has_examples: bool  # for texts that are similar to its own
     wanted: int  # its version
     loaded: int = 0  # of the entries that are known
     known: Known = field(default_factory=dict[Pair, "array[int]"])
@@ -128,7 +135,7 @@ class _Index:
         """Add a few entries."""
         for source, target, digest in rows:
             known = self.known.setdefault((source, target), array("Q"))
-            beginning = _beginning(digest)
+            beginning = beginning_of(digest)
             if not _holds(known, beginning):
                 insort(known, beginning)
 
@@ -137,12 +144,8 @@ def _known(rows: Iterable[DigestRow]) -> Known:
     """What is known of entries that come in the order of their digests."""
     known: Known = {}
     for source, target, digest in rows:
-        known.setdefault((source, target), array("Q")).append(_beginning(digest))
+        known.setdefault((source, target), array("Q")).append(beginning_of(digest))
     return known
-
-
-def _beginning(digest: bytes) -> int:
-    return int.from_bytes(digest[:8])
 
 
 def _checked_entries(entries: Iterable[Mapping[str, str]], skipped: Counter[str]) -> Iterator[NewEntry]:
@@ -181,6 +184,24 @@ def _holds(known: array[int], beginning: int) -> bool:
     return place < len(known) and known[place] == beginning
 
 
+@dataclass(frozen=True, slots=True)
+class ExampleRules:
+    """Which entries are examples for texts that are similar to theirs, and how many, unless a call says otherwise.
+
+    `least`: similarity, 0 to 100.
+    `shared_edits`: what is edited on a server without keys, where everyone is one caller, is an example for all.
+    """
+
+    most: int
+    least: float
+    shared_edits: bool = False
+
+    def has(self, account_id: str, memory: str) -> bool:
+        """Whether a memory's entries are examples. Of suggestions, nobody has approved any."""
+        is_for_all = memory == EDITS and account_id == ANONYMOUS.id
+        return memory != SUGGESTIONS and (not is_for_all or self.shared_edits)
+
+
 class Memories:
     """The memories of one server. `most`: of one account. `workers` read the server's files, those of documents too.
 
@@ -188,9 +209,18 @@ class Memories:
     """
 
     def __init__(
-        self, store: MemoryStore, workers: Workers, uploads: Uploads, most: MemoryLimits, refresh_s: float = 5.0
+        self,
+        store: MemoryStore,
+        workers: Workers,
+        uploads: Uploads,
+        most: MemoryLimits,
+        examples: ExampleRules,
+        similar: SimilarIndexes,
+        refresh_s: float = 5.0,
     ) -> None:
         self.store = store
+        self.similar = similar
+        self.examples = examples
         self.uploads = uploads
         self.workers = workers
         self._most = most
@@ -215,6 +245,7 @@ class Memories:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+        await self.similar.close()
         self.workers.close()
 
     async def _refresh_again(self) -> None:
@@ -247,10 +278,11 @@ class Memories:
         found: dict[str, dict[str, _Index]] = {}
         async with self._loading:
             for one in await self.store.versions():
-                index = self._of_account.get(one.account_id, {}).get(one.id) or _Index(one.id, one.version)
-                index.wanted = one.version
+                index = self._of_account.get(one.account_id, {}).get(one.id) or _Index(one.id, False, one.version)
+                index.has_examples, index.wanted = self.examples.has(one.account_id, one.name), one.version
                 found.setdefault(one.account_id, {})[one.id] = index
             self._of_account = found
+            self.similar.forget(found)
 
     async def _load(self, indexes: Iterable[_Index]) -> None:
         """Read the entries that are not known yet."""
@@ -278,7 +310,7 @@ class Memories:
         if any(index.loaded != index.wanted for index in chosen):
             await self._tolerant(self._load(chosen))
         indexes = [index for index in chosen if index.known]
-        return CallMemory(self, indexes, request.target) if indexes else None
+        return CallMemory(self, indexes, request) if indexes else None
 
     # ---- changes
 
@@ -377,14 +409,19 @@ class Memories:
 
 
 class CallMemory:
-    """The memories that serve one call. `target` is the language as the caller named it."""
+    """The memories that serve one call."""
 
-    def __init__(self, memories: Memories, indexes: Sequence[_Index], target: str) -> None:
+    def __init__(self, memories: Memories, indexes: Sequence[_Index], request: TranslationRequest) -> None:
         self._memories = memories
         self._indexes = indexes
-        self._target = languages.normalise(target)
+        self._account_id = request.account.id
+        self._target = languages.normalise(request.target)  # as the caller named it
+        wanted, rules = request.options, memories.examples
+        self._most_examples = rules.most if wanted.memory_examples is None else wanted.memory_examples
+        self._least = rules.least if wanted.memory_similarity is None else wanted.memory_similarity
         self._directions: dict[str, tuple[list[Pair], list[array[int]]]] = {}
         self._read: dict[tuple[str, bytes], str | None] = {}
+        self._texts: list[Parts] | None = None  # of the memories that have examples; None: not asked for yet
 
     def _direction(self, source: str) -> tuple[list[Pair], list[array[int]]]:
         """The stored directions that serve a source language, those with the call's own tags first; and what is known."""
@@ -404,7 +441,7 @@ class CallMemory:
         form = marks.canonical(text, own_marks)
         if form is None:
             return False
-        beginning = _beginning(digest_of(form[0]))
+        beginning = beginning_of(digest_of(form[0]))
         return any(_holds(one, beginning) for one in known)
 
     async def read(self, texts: Iterable[tuple[str, str]]) -> None:
@@ -432,6 +469,39 @@ class CallMemory:
         translation = marks.renumber(translation, form[1])
         return marks.from_words(translation, own_marks) if own_marks else translation
 
+    async def similar(self, source: str, text: str) -> tuple[Example, ...]:
+        """Return the entries whose texts are most like a text without an entry, the most similar first.
+
+        `text`: as a prompt shows it, with its marks, and with words to keep (placeholders, URLs) in their places. An example
+        has the numbers of its marks if it has the same marks.
+        """
+        found = await self._similar(source, text, self._most_examples, self._least)
+        return tuple(_example(text, *one) for one in found)
+
+    async def adapted(self, source: str, text: str, own_marks: Sequence[Mark] | None = None) -> str | None:
+        """Return the translation, with its marks, of an entry whose text differs in one number alone; None: there is none, or
+        more than the number may differ (`dragoman.text.adapted`)."""
+        if number_of(text) is None or any(mark.pieces for mark in own_marks or ()):
+            return None
+        form = marks.canonical(text, own_marks)
+        if form is None:
+            return None
+        for one in await self._similar(source, form[0], _ADAPTABLE, _LEAST_ADAPTABLE):
+            if translation := adapted(source, self._target, form[0], one.source, one.translation):
+                translation = marks.renumber(translation, form[1])
+                return marks.from_words(translation, own_marks) if own_marks else translation
+        return None
+
+    async def _similar(self, source: str, text: str, most: int, least: float) -> list[SimilarMatch]:
+        pairs, _ = self._direction(source)
+        if not self._most_examples or not pairs:
+            return []
+        if self._texts is None:
+            wanted = {index.id: index.wanted for index in self._indexes if index.has_examples}
+            self._texts = await self._memories.similar.parts(self._account_id, wanted) if wanted else []
+        parts = [part for pair in pairs for of_memory in self._texts for part in of_memory.get(pair, ())]
+        return await most_similar(parts, text, most, least)
+
     async def _find(self, source: str, digests: Sequence[bytes]) -> None:
         """Read entries: of several of one text that in the call's own languages, then the last that was changed."""
         pairs, _ = self._direction(source)
@@ -449,3 +519,11 @@ class CallMemory:
 def _serves(stored: Pair, wanted: Pair) -> bool:
     """Whether entries of a direction are translations in another: of the same languages, in the same scripts."""
     return all(languages.match(a, (b,)) is not None for a, b in zip(wanted, stored, strict=True))
+
+
+def _example(text: str, similarity: float, source: str, translation: str) -> Example:
+    """An entry as an example for a text. Marks have the numbers of the text's if they are the same in the same order."""
+    form = marks.canonical(text) if "<" in source else None
+    if form is not None and MARK.findall(form[0]) == MARK.findall(source):
+        source, translation = marks.renumber(source, form[1]), marks.renumber(translation, form[1])
+    return Example(source, translation, similarity)

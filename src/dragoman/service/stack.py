@@ -249,7 +249,8 @@ def glossaries(database: Database) -> Glossaries:
 
 def memories(database: Database, settings: Settings) -> Memories:
     """Return the translation memories of a database, not opened yet."""
-    from dragoman.service.memories import Memories
+    from dragoman.service.memories import ExampleRules, Memories
+    from dragoman.service.similar import SimilarIndexes
     from dragoman.service.uploads import Uploads
     from dragoman.storage.memories import MemoryLimits, MemoryStore
     from wholetext.files.worker import Workers
@@ -258,7 +259,10 @@ def memories(database: Database, settings: Settings) -> Memories:
     workers = Workers(own.worker_memory_bytes, own.worker_timeout_s, at_once, (MARK_PREFIX,))
     most = MemoryLimits(settings.memory.max_entries_per_key, settings.memory.max_bytes_per_key)
     uploads = Uploads(_files_folder(settings) / "imports")
-    return Memories(MemoryStore(database), workers, uploads, most, settings.auth.refresh_s)
+    memory, store = settings.memory, MemoryStore(database)
+    rules = ExampleRules(memory.examples, memory.similarity, memory.shared_edits)
+    similar = SimilarIndexes(store, memory.index_bytes)
+    return Memories(store, workers, uploads, most, rules, similar, settings.auth.refresh_s)
 
 
 def _files_folder(settings: Settings) -> Path:

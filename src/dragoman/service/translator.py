@@ -341,8 +341,8 @@ class Translator:
             for segment in job.segments if whole is None or job.direction.takes_context else ():
                 if segment is not None and whole is None:  # else it is the next text's context, and nothing more
                     parts: Sequence[tuple[Segment, Output | None]] = ((segment, None),)
-                    if segment.known and job.memory is not None:
-                        parts = await call.wait_for(self._recalled(job, segment, job.memory))
+                    if segment.translatable and job.memory is not None:
+                        parts = await call.wait_for(self._from_memory(job, segment, job.memory))
                     for part, output in parts:
                         number = text.append(part)
                         if part.translatable:
@@ -352,16 +352,22 @@ class Translator:
             yield text, -1, None
             await call.pace.pause()
 
-    async def _recalled(
+    async def _from_memory(
         self, job: TextJob, segment: Segment, memory: CallMemory
     ) -> list[tuple[Segment, Output | None]]:
-        """A segment that seems to be in the memory, with its output; if it is not there, it is cut for the model."""
-        found = await memory.recall(job.source, segment.text, segment.marks)
-        if found is None:
-            block = Block(segment.text, segment.marks, segment.writer)
-            return [(part, None) for part in self.planner.segments_of_block(job, block)]
-        written = marks.restore(found, segment.marks, segment.writer)
-        return [(segment, self._remembered(segment.text, written, found))]
+        """A segment, with its output where the memory has it, or one that differs in a number alone.
+
+        If one that seems to be in the memory is not there, it is cut for the model.
+        """
+        look_up = memory.recall if segment.known else memory.adapted
+        found = await look_up(job.source, segment.text, segment.marks)
+        if found is not None:
+            written = marks.restore(found, segment.marks, segment.writer)
+            return [(segment, self._remembered(segment.text, written, found))]
+        if not segment.known:
+            return [(segment, None)]
+        block = Block(segment.text, segment.marks, segment.writer)
+        return [(part, None) for part in self.planner.segments_of_block(job, block)]
 
     def _with_edges(self, text: str, translation: str) -> list[tuple[Segment, Output | None]]:
         """A whole text and its translation from the memory, with the white space around it."""

@@ -38,6 +38,7 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    case,
     cast,
     delete,
     false,
@@ -75,6 +76,8 @@ SEARCH_S = 1.0
 """So long a search goes on that has found nothing; then its page is empty, and the next one goes on."""
 DELETE_BYTES = 4_000_000
 """Of the texts that are deleted in one transaction, about."""
+TEXT_ROWS = 1_000
+"""Of one page of `MemoryStore.texts`."""
 FEWEST_ROWS, MOST_ROWS = 20, 2_000
 _DELETED = ""
 """The account of memories that are deleted, and whose entries may still be there."""
@@ -132,6 +135,22 @@ EntryKey = tuple[str, bytes, str]
 """Source, digest and target of an entry: their order is that of entries."""
 
 
+TextPosition = tuple[int, str, bytes, str]
+"""Version, source, digest and target of an entry: their order is that in which entries were written."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextRow:
+    """An entry with its text's folded form. All three texts are empty where one is longer than was asked for."""
+
+    source: str
+    target: str
+    digest: bytes
+    folded: str
+    text: str
+    translation: str
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
     """What all memories of an account may have. `bytes`: of texts and translations in UTF-8."""
@@ -146,6 +165,7 @@ class MemoryVersion:
 
     id: str
     account_id: str
+    name: str
     version: int
 
 
@@ -253,7 +273,7 @@ class MemoryStore(Collections):
 
     async def versions(self) -> list[MemoryVersion]:
         """Return the versions of the memories of all accounts."""
-        columns = select(_memories.c.id, _memories.c.account_id, _memories.c.version)
+        columns = select(_memories.c.id, _memories.c.account_id, _memories.c.name, _memories.c.version)
         columns = columns.where(_memories.c.account_id != _DELETED)
         return await self._database.read(
             lambda connection: [MemoryVersion(*row) for row in connection.execute(columns).all()]
@@ -357,6 +377,34 @@ class MemoryStore(Collections):
             lambda connection: [(source, target, bytes(digest)) for source, target, digest in connection.execute(query)]
         )
 
+    async def texts(
+        self, memory_id: str, after: int | TextPosition, most_characters: int
+    ) -> tuple[list[TextRow], TextPosition | None]:
+        """Return up to `TEXT_ROWS` entries that were written after a version, or after the entry of a position; and the last
+        one's position, None where no more may come. Texts of over `most_characters` are left out."""
+        c = _entries.c
+        is_long = or_(func.length(c.text) > most_characters, func.length(c.translation) > most_characters)
+        shown = [case((is_long, ""), else_=text) for text in (c.folded_text, c.text, c.translation)]
+        order = (c.version, c.source, c.digest, c.target)
+        query = select(*order, *shown).where(c.memory_id == memory_id).order_by(*order).limit(TEXT_ROWS)
+        if isinstance(after, int):
+            query = query.where(c.version > after)
+        else:  # the first condition is for SQLite, which has no use of an index for a comparison of rows alone
+            query = query.where(c.version >= after[0], tuple_(*order) > tuple_(*map(literal, after)))
+
+        def read(connection: Connection) -> tuple[list[TextRow], TextPosition | None]:
+            rows: Sequence[Row[tuple[Any, ...]]] = connection.execute(query).all()
+            found = [_text(*row) for row in rows]
+            last = rows[-1] if len(rows) == TEXT_ROWS else None
+            return found, None if last is None else (last.version, *_key(last))
+
+        return await self._database.read(read)
+
+    async def entry_count(self, memory_id: str) -> int:
+        """Return how many entries a memory has."""
+        total = select(func.sum(_pairs.c.entry_count)).where(_pairs.c.memory_id == memory_id)
+        return await self._database.read(lambda connection: int(connection.scalar(total) or 0))
+
     async def find(
         self, memory_ids: Sequence[str], pairs: Sequence[Pair], digests: Sequence[bytes]
     ) -> list[StoredEntry]:
@@ -424,6 +472,12 @@ def _key_of(entry_id: str) -> EntryKey | None:
     """The key of an entry, by its id; None for what is no id."""
     found = _ENTRY_ID.fullmatch(entry_id)
     return (found[1], bytes.fromhex(found[2]), found[3]) if found else None
+
+
+def _text(
+    _: int, source: str, digest: bytes, target: str, folded_text: str | None, text: str, translation: str
+) -> TextRow:
+    return TextRow(source, target, bytes(digest), folded_text or folded(text), text, translation)
 
 
 # ---- entries that are written

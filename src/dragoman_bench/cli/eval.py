@@ -15,12 +15,14 @@ import click
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import check_url
-from dragoman_bench.bench.measurement import write_text
+from dragoman_bench.bench.measurement import Measurement, write_text
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
 from dragoman_bench.bench.tables import markdown
 from dragoman_bench.cli.options import api_key_option
+from dragoman_bench.eval.adapt import Adapt, begin, tables, write_adapt_page
 from dragoman_bench.eval.apis import API_KINDS, ApiKind, ApiOptions, TranslationApi, translation_api
 from dragoman_bench.eval.calibration import ADEQUATE_CHRF, Calibration, run_calibration
+from dragoman_bench.eval.catalogues import choose, read_catalogues
 from dragoman_bench.eval.documents import (
     CORPUS,
     DOCUMENTS,
@@ -37,7 +39,7 @@ from dragoman_bench.eval.quality import compare_results, run_quality, score_tabl
 from dragoman_bench.eval.results import FIDELITY, QUALITY, EvalResults
 
 FILE = click.Path(path_type=Path)
-_Found = TypeVar("_Found", EvalResults, Calibration)
+_Found = TypeVar("_Found", EvalResults, Calibration, Measurement)
 Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, EvalResults]]
 
 
@@ -53,6 +55,14 @@ Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, Ev
               help="Of --documents: what another program made of the same files, to be judged alike.")  # fmt: skip
 @click.option("--libreoffice", is_flag=True,
               help="Of --documents: compare what LibreOffice shows of both. Needs it and poppler-utils.")  # fmt: skip
+@click.option("--adapt", is_flag=True,
+              help="Translate messages of FILEs (.mo, .po, .tmx, or folders of them, with translations by people) with and "
+                   "without similar ones in a memory.")  # fmt: skip
+@click.option("--targets", metavar="TAGS", help="Of --adapt: languages, with commas between them; absent: all.")
+@click.option("--number", type=click.IntRange(1), default=30, show_default=True,
+              help="Of --adapt: messages of each band of similarity and language.")  # fmt: skip
+@click.option("--growing", type=click.IntRange(0), default=200, show_default=True,
+              help="Of --adapt: messages of each language that are translated while their memory grows.")  # fmt: skip
 @click.option("--calibrate", is_flag=True,
               help="Fit how confident the server is in its translations of FILE; write a confidence.json.")  # fmt: skip
 @click.option("--adequate-chrf", type=click.FloatRange(0, 100), default=ADEQUATE_CHRF, show_default=True,
@@ -86,15 +96,14 @@ def command(
     """Score translations of FILE (JSON lines: source, reference, source_language, target_language): chrF, BLEU, warnings,
     latency.
 
+    With --adapt, say what similar translations in a memory gain; with --out of a run that was interrupted, go on with it.
     With --calibrate, fit the confidence in a model's translations of FILE. With --fidelity, send hard inputs instead: tags,
     placeholders, lists, injections. With only --page, FILE has results of --fidelity. Ctrl-C stops and keeps all results.
     """
-    if chosen["calibrate"]:
-        _calibrate(files, fidelity, out or Path("confidence.json"), as_json, chosen)
-        return
-    if chosen["documents"]:
-        _documents(files, out, page, chosen)
-        return
+    for name, run in (("calibrate", _calibrate), ("adapt", _adapt), ("documents", _documents)):
+        if chosen[name]:
+            run(files, out, page, chosen | {"fidelity": fidelity, "as_json": as_json})
+            return
     if compare:
         for found in compare_results(*(QUALITY.read(path) for path in compare)):
             click.echo(markdown(found))
@@ -117,7 +126,7 @@ def command(
     _exit_if_partial(results)
 
 
-def _exit_if_partial(results: EvalResults | DocumentResults) -> None:
+def _exit_if_partial(results: EvalResults | DocumentResults | Measurement) -> None:
     if results.partial:
         click.get_current_context().exit(INTERRUPTED)
 
@@ -154,8 +163,33 @@ def _documents(files: tuple[Path, ...], out: Path | None, page: Path | None, cho
     _exit_if_partial(results)
 
 
-def _calibrate(files: tuple[Path, ...], fidelity: bool, out: Path, as_json: bool, chosen: dict[str, Any]) -> None:
-    if len(files) != 1 or fidelity:
+def _adapt(files: tuple[Path, ...], out: Path | None, page: Path | None, chosen: dict[str, Any]) -> None:
+    """Measure what similar translations gain, or only write the page of results (a FILE that ends in .json)."""
+    if len(files) == 1 and files[0].suffix in (".json", ".gz"):
+        results = Measurement.read(files[0])
+    else:
+        if not files or chosen["target"] != "dragoman":
+            raise ConfigError("--adapt needs catalogues, and a server of dragoman's", param="file")
+        catalogues = read_catalogues(files)
+        targets = [one.strip() for one in (chosen["targets"] or "").split(",") if one.strip()]
+        inputs = choose(catalogues, targets, chosen["number"], chosen["growing"])
+
+        async def work(api: TranslationApi, observer: Observer, interrupted: asyncio.Event) -> Measurement:
+            found = begin(inputs, out, await api.settings(), [one.name for one in files])
+            await Adapt(api, found, out, observer, interrupted).run(inputs)
+            return found
+
+        results = _run(work, chosen)
+    for found in tables(results):
+        click.echo(markdown(found))
+    if page:
+        write_adapt_page(page, results)
+    _exit_if_partial(results)
+
+
+def _calibrate(files: tuple[Path, ...], out: Path | None, _: Path | None, chosen: dict[str, Any]) -> None:
+    out = out or Path("confidence.json")
+    if len(files) != 1 or chosen["fidelity"]:
         raise ConfigError("--calibrate needs one FILE, and no --fidelity", param="file")
     fields = (("confidence_inputs", True),)
 
@@ -166,7 +200,7 @@ def _calibrate(files: tuple[Path, ...], fidelity: bool, out: Path, as_json: bool
     write_text(out, json.dumps(calibration.document, indent=1) + "\n")
     click.echo(markdown(calibration.table()))
     click.echo(f"wrote {out}: put it into the model's folder as confidence.json, and restart the server")
-    if as_json:
+    if chosen["as_json"]:
         click.echo(json.dumps(calibration.figures, ensure_ascii=False))
 
 

@@ -25,7 +25,7 @@ from dragoman_bench.bench.client import (
     open_session,
     part,
 )
-from dragoman_bench.bench.measurement import elements, members
+from dragoman_bench.bench.measurement import elements, members, whole
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.server_stats import DragomanStats
 from dragoman_bench.bench.workload import Item
@@ -48,6 +48,7 @@ class Ask:
     source: str
     target: str
     format: Format = "text"
+    extra: tuple[tuple[str, Any], ...] = ()  # further fields of dragoman's request
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Answer:
     cached: bool = False
     finish_reason: str = ""
     confidence_inputs: tuple[Mapping[str, float], ...] = ()  # by segment, where they were asked for
+    examples: int = 0  # that prompts had
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ def _dragoman_details(payload: Any) -> dict[str, Any]:
             {name: float(value) for name, value in members(one).items()}
             for one in elements(found.get("confidence_inputs"))
         ),
+        "examples": whole(members(found.get("examples")).get("count")) or 0,
     }
 
 
@@ -130,7 +133,7 @@ class TranslationApi:
         options = self.options
         asked = replace(ask, format="text") if options.plain else ask
         body = self._target_for(asked.format).body(Item(ask.text, ask.source, ask.target, source_tokens=0))
-        return body | _format_fields(asked, options.kind) | dict(options.extra)
+        return body | _format_fields(asked, options.kind) | dict(options.extra) | dict(ask.extra)
 
     def _read(self, payload: Any) -> Answer:
         answer = Answer(self._target.whole(payload).text, 0.0)
@@ -202,6 +205,20 @@ class TranslationApi:
         clients = (client() for _ in range(min(self.options.concurrency, max(len(asks), 1))))
         await _together(clients, interrupted)
         return answers
+
+    async def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, allowed: Sequence[int] = ()
+    ) -> Any:
+        """Return the answer of another route of dragoman's. Raises ConfigError for an error whose status is not `allowed`."""
+        url = self.options.url.rstrip("/") + path
+        try:
+            async with self.session.request(method, url, json=body, headers=self._headers) as response:
+                payload = await response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConfigError(f"cannot reach {url}: {error}", param="url") from error
+        if response.status >= 400 and response.status not in allowed:
+            raise ConfigError(f"{method} {path}: {response.status} {_text(payload)}", param="url")
+        return json.loads(payload) if payload else None
 
     async def settings(self) -> dict[str, Any]:
         """Return what a dragoman server reports about itself; empty for other servers."""

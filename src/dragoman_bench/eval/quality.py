@@ -151,7 +151,10 @@ def compare_results(first: EvalResults, second: EvalResults) -> list[Table]:
     for target in sorted({one.reference.target for one, _ in pairs}):
         some = [(one, other) for one, other in pairs if one.reference.target == target]
         for name, metric in (("chrF", _metrics().CHRF()), ("BLEU", _bleu(target))):
-            found.append((target, name, str(len(some)), *_bootstrapped(metric, some)))
+            outputs = [one.answer.text for one, _ in some], [other.answer.text for _, other in some]
+            references = [one.reference.reference for one, _ in some]
+            one, other, spread, p = bootstrapped(metric, *outputs, references)
+            found.append((target, name, str(len(some)), f"{one:.2f}", f"{other:.2f}", spread, p))
     note = (
         f"Paired bootstrap, {_SAMPLES} samples: the range of B is that of 95 % of them; below p = 0.05 the difference is "
         "unlikely to be chance."
@@ -159,16 +162,16 @@ def compare_results(first: EvalResults, second: EvalResults) -> list[Table]:
     return [table("A and B", ("target", "score", "texts", "A", "B", "range of B", "p"), found, note=note, heads=2)]
 
 
-def _bootstrapped(metric: Any, pairs: Sequence[tuple[ScoredRow, ScoredRow]]) -> tuple[str, ...]:
+def bootstrapped(
+    metric: Any, one: Sequence[str], other: Sequence[str], references: Sequence[str]
+) -> tuple[float, float, str, str]:
+    """Compare two outputs of texts by paired bootstrap: both scores, the range of the second, and p."""
     significance = import_module("sacrebleu.significance")
     test = significance.PairedTest(
-        [("A", [one.answer.text for one, _ in pairs]), ("B", [other.answer.text for _, other in pairs])],
-        {"score": metric},
-        [[one.reference.reference for one, _ in pairs]],
-        test_type="bs",
-        n_samples=_SAMPLES,
+        [("A", [*one]), ("B", [*other])], {"score": metric}, [[*references]], test_type="bs", n_samples=_SAMPLES
     )
     _, results = test()
-    one, other = next(found for name, found in results.items() if name != "System")
-    spread = f"{other.mean - other.ci:.1f} to {other.mean + other.ci:.1f}"
-    return f"{one.score:.2f}", f"{other.score:.2f}", spread, f"{other.p_value:.3f}"
+    first, second = next(found for name, found in results.items() if name != "System")
+    spread = f"{second.mean - second.ci:.1f} to {second.mean + second.ci:.1f}"
+    p = 1.0 if [*one] == [*other] else second.p_value  # which sacrebleu gives as small for equal outputs
+    return first.score, second.score, spread, f"{p:.3f}"

@@ -27,7 +27,7 @@ from wholetext.files.values import reason_to_leave
 from wholetext.files.xmlpart import Element, Namespaces, tree
 from wholetext.markup.blocks import InlineItem
 from wholetext.markup.marks import Piece, Verbatim
-from wholetext.markup.plain import plural_categories
+from wholetext.markup.plurals import plural_categories
 
 
 def read(data: bytes, options: ReadOptions) -> Content:

@@ -18,7 +18,8 @@ from wholetext.files.richtext import TYPES, Path, RichTexts, rich_texts
 from wholetext.files.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, leave
 from wholetext.files.values import reason_to_leave
 from wholetext.markup.marks import Verbatim
-from wholetext.markup.plain import icu_plural_categories_missing, is_message, plural_categories
+from wholetext.markup.plain import icu_plural_categories_missing, is_message
+from wholetext.markup.plurals import plural_categories
 
 _SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _TOKEN = re.compile(

@@ -21,7 +21,7 @@ from wholetext.files.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_es
 from wholetext.files.values import reason_to_leave
 from wholetext.markup.blocks import InlineItem
 from wholetext.markup.marks import Verbatim
-from wholetext.markup.plain import plural_categories
+from wholetext.markup.plurals import plural_categories
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from wholetext.markup import plain
 from wholetext.markup.blocks import InlineItem
 from wholetext.markup.marks import Piece, Verbatim
 from wholetext.markup.notation import BlockBuilder
-from wholetext.markup.plain import plural_categories
+from wholetext.markup.plurals import plural_categories
 
 Style: TypeAlias = Literal["double", "single", "plain", "flow", "block"]
 

@@ -17,6 +17,7 @@ from itertools import pairwise
 from wholetext import languages
 from wholetext.markup.blocks import InlineItem, Spans, build
 from wholetext.markup.marks import Piece, Verbatim, Writer
+from wholetext.markup.plurals import plural_categories
 from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS, portions
 
 _PAUSE_CHARACTERS = 8000
@@ -416,20 +417,8 @@ def _argument(text: str, head: re.Match[str], pairs: Mapping[int, int]) -> _Argu
     return _Argument(head[1], head.start(), stop + 1, tuple(branches))
 
 
-# The categories of whole numbers by CLDR 47's rules, for the languages of the catalogue, as babel 2.18 gives them:
-# {form(n) for n in range(1001)} | {"other"}, form being babel.Locale.parse(tag).plural_form or ordinal_form.
-_PLURAL_CATEGORIES = {
-    "zero one two few many other": "ar cy",
-    "one few many other": "be pl ru uk",
-    "other": "bo id ja jv km ko lo ms my tg th vi yue zh",
-    "one few other": "bs cs hr lt ro sk sr",
-    "one two few many other": "ga mt",
-    "one two other": "he",
-    "zero one other": "lv",
-    "one two few other": "sl",
-    "one other": "af am az bg bn ca da de el en eo es et eu fa fi fil fr gl gu hi hu hy is it ka kk kn ky mk ml mn mr nb ne "
-    "nl nn no pa ps pt si sq sv sw ta te tr ug ur uz zu",
-}
+# The categories of ordinal numbers by CLDR 47's rules, for the languages of the catalogue, as babel 2.18 gives them:
+# {form(n) for n in range(1001)} | {"other"}, form being babel.Locale.parse(tag).ordinal_form.
 _ORDINAL_CATEGORIES = {
     "one few many other": "az",
     "few other": "be uk",
@@ -443,16 +432,11 @@ _ORDINAL_CATEGORIES = {
 }
 
 
-def _by_language(table: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    return {tag: tuple(categories.split()) for categories, tags in table.items() for tag in tags.split()}
-
-
-_CATEGORIES = {"plural": _by_language(_PLURAL_CATEGORIES), "selectordinal": _by_language(_ORDINAL_CATEGORIES)}
-
-
-def plural_categories(target: str) -> tuple[str, ...]:
-    """Return the language's plural categories of whole numbers."""
-    return _CATEGORIES["plural"].get(languages.primary(target), ("other",))
+_ORDINALS = {tag: tuple(names.split()) for names, tags in _ORDINAL_CATEGORIES.items() for tag in tags.split()}
+_CATEGORIES: Mapping[str, Callable[[str], tuple[str, ...]]] = {
+    "plural": plural_categories,
+    "selectordinal": lambda target: _ORDINALS.get(languages.primary(target), ("other",)),
+}
 
 
 def icu_plural_categories_missing(text: str, target: str) -> tuple[str, ...]:
@@ -460,12 +444,11 @@ def icu_plural_categories_missing(text: str, target: str) -> tuple[str, ...]:
     if not is_message(text):
         return ()
     pairs = _pairs(text)
-    language = languages.primary(target)
     missing: dict[str, None] = {}
     for head in _COMPLEX.finditer(text):
         argument = _argument(text, head, pairs) if head.start() in pairs else None
         if argument and argument.kind in _CATEGORIES:
             present = {keyword for keyword, _, _ in argument.branches}
-            needed = _CATEGORIES[argument.kind].get(language, ("other",))
+            needed = _CATEGORIES[argument.kind](target)
             missing |= dict.fromkeys(category for category in needed if category not in present)
     return tuple(missing)

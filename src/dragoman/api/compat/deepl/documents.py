@@ -51,13 +51,14 @@ async def _options(call: Call) -> DocumentOptions:
         entries, _ = await glossary_of(call, source, target)
     glossary = fields.text("glossary_id")
     formality = formality_of(call, source, target) if "formality" in fields else "default"
+    memory, threshold = memory_of(fields)
     return DocumentOptions(
         target,
         source,
-        Options(glossary={} if glossary else entries, formality=formality),
+        Options(glossary={} if glossary else entries, formality=formality, memory_similarity=threshold),
         output=fields.text("output_format"),
         glossary=glossary,
-        memory=memory_of(fields),
+        memory=memory,
     )
 
 

@@ -81,8 +81,10 @@ async def _request(call: Call) -> TranslationRequest:
     if "glossary_id" in fields or "glossary_ids" in fields:
         entries, key = await glossary_of(call, source, target)
     memories: tuple[str, ...] | None = None
+    threshold: int | None = None
     if "translation_memory_id" in fields or "translation_memory_threshold" in fields:
-        memories = await memories_of(call.service, call.account, memory_of(fields))
+        named, threshold = memory_of(fields)
+        memories = await memories_of(call.service, call.account, named)
     request = TranslationRequest(
         texts,
         target,
@@ -93,6 +95,7 @@ async def _request(call: Call) -> TranslationRequest:
             glossary=entries,
             glossary_key=key,
             memories=memories,
+            memory_similarity=threshold,
             formality=formality_of(call, source, target) if "formality" in fields else "default",
             instructions=_instructions(call, source, target) if "custom_instructions" in fields else (),
             ignore_tags=frozenset(_listed(fields, "ignore_tags")),
@@ -120,8 +123,9 @@ def check_ignored(fields: Fields) -> None:
         raise unsupported("style_id", "this server has no style rules")
 
 
-def memory_of(fields: Fields) -> bool | str:
-    """The translation memory that is named; True for none: all of the key's. Matches are exact, whatever the threshold."""
+def memory_of(fields: Fields) -> tuple[bool | str, int | None]:
+    """The translation memory that is named, True for none: all of the key's; and from which similarity on its entries are
+    examples, None: as the server is set."""
     named = fields.text("translation_memory_id")
     name = "translation_memory_threshold"
     threshold = str(fields.values.get(name, ""))
@@ -131,7 +135,7 @@ def memory_of(fields: Fields) -> bool | str:
         raise unsupported(name, "give a whole number from 0 to 100")
     if threshold and not named:
         raise InvalidRequest(f"Parameter '{name}' needs Parameter 'translation_memory_id'", param=name)
-    return named or True
+    return named or True, int(threshold) if threshold else None
 
 
 def formality_of(call: Call, source: str | None, target: str) -> Formality:
