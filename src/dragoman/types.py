@@ -37,6 +37,15 @@ PromptOption = Literal["terms", "marks", "context", "formality", "instructions"]
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """A text and its translation that a prompt shows before the text to translate."""
+
+    source: str  # with marks, like a segment's text
+    translation: str
+    similarity: float = 0.0  # of the source to the text, 0 to 100 (rapidfuzz's `fuzz.ratio`); 0: the caller gave it
+
+
+@dataclass(frozen=True, slots=True)
 class PromptOptions:
     """What a caller wants of one segment's prompt. A profile says which of it its prompts can express."""
 

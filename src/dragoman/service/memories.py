@@ -36,7 +36,7 @@ from dragoman.storage.memories import (
     digest_of,
 )
 from dragoman.telemetry.logs import audit
-from dragoman.types import TranslationRequest
+from dragoman.types import Example, TranslationRequest
 from dragoman.version import writer
 from wholetext.files import tmx
 from wholetext.files.content import ReadOptions
@@ -431,6 +431,10 @@ class CallMemory:
             return None
         translation = marks.renumber(translation, form[1])
         return marks.from_words(translation, own_marks) if own_marks else translation
+
+    async def similar(self, source: str, text: str) -> tuple[Example, ...]:
+        """Return similar entries of a text, best first."""
+        return ()
 
     async def _find(self, source: str, digests: Sequence[bytes]) -> None:
         """Read entries: of several of one text that in the call's own languages, then the last that was changed."""
