@@ -122,6 +122,12 @@ class Metrics:
             namespace="dragoman",
             registry=self.registry,
         )
+        self._examples = Counter(
+            "examples",
+            "Examples that prompts had before a text; those that were copied are retries with the code copied_example",
+            namespace="dragoman",
+            registry=self.registry,
+        )
         self._e2e = _Children(
             self._histogram("e2e_seconds", "From a text's arrival to its end, by length band", _SECONDS, "band")
         )
@@ -178,6 +184,8 @@ class Metrics:
             self._retries[(code,)].inc()
         if text.remembered:
             self._remembered.inc(text.remembered)
+        if text.examples:
+            self._examples.inc(text.examples)
         if not text.source_tokens:  # there was nothing to translate, and no engine saw it
             return
         self._e2e[(LENGTH_BANDS[bisect_left(LENGTH_BAND_TOKENS, text.source_tokens)],)].observe(text.e2e_s)

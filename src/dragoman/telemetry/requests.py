@@ -61,6 +61,7 @@ class TextRecord:
     warnings: tuple[str, ...] = ()  # their codes
     retries: tuple[str, ...] = ()  # why segments were retried, one for each retry
     remembered: int = 0  # segments from a translation memory
+    examples: int = 0  # that prompts of its segments had, in whose outputs the translation is
     text: str | None = field(default=None, repr=False)  # the source, where the recorder keeps it
     kind: TextKind = "interactive"
 
@@ -239,6 +240,7 @@ class CallTracker:
             warnings=tuple([warning.code for warning in translation.warnings]) if translation else (),
             retries=translation.retries if translation else (),
             remembered=translation.remembered if translation else 0,
+            examples=len(translation.examples) if translation else 0,
             text=text if self.registry.keep_text else None,
             kind="document" if self.request.is_document else self.request.priority,
         )
