@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.prompts.test_encoder import BENIGN, HOSTILE, controls_of, decode, hostile_texts, opening, runs_of, same
@@ -18,7 +18,7 @@ from dragoman.prompts.check import compare
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.options import FormalityWords, MarkForm
 from dragoman.prompts.profile import ExampleForm, Language, Profile, ProfileTemplate
-from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.prompts.tokenizer import ChatTemplate, TextTokenizer
 from dragoman.types import Example, PromptOptions
 
 TAKING = ("chat", "eurollm", "qwen3", "tower-plus")
@@ -89,7 +89,7 @@ def test_no_half_of_an_example_becomes_a_control_token_and_all_of_it_is_kept(
         def options(text: str, place: int = place) -> PromptOptions:
             halves = ["One", "Eins", "Two", "Zwei"]
             halves[place] = text
-            return shown(Example(*halves[:2]), Example(*halves[2:]))
+            return shown(Example(halves[0], halves[1]), Example(halves[2], halves[3]))
 
         rendered = encoder.render("Text", "en", "de", options(BENIGN))
         expected = opening(encoder) + controls_of(tokenizer.encode_template(rendered), tokenizer)
@@ -110,7 +110,7 @@ def test_the_number_of_an_examples_tokens_is_known_before_it_is_in_a_prompt(
     text = "Where is the station?"
     for number in range(1, 9):
         texts = hostile_texts(number, 2 * number)
-        examples = [Example(*texts[place : place + 2]) for place in range(0, 2 * number, 2)]
+        examples = [Example(texts[place], texts[place + 1]) for place in range(0, 2 * number, 2)]
         options = PromptOptions(formality=chosen.choice(("default", "more")), context=chosen.choice((None, "Said.")))
         without = len(encoder.encode(text, "en", "de", options).token_ids)
         prompt = encoder.encode(text, "en", "de", replace(options, examples=tuple(examples)))
@@ -156,7 +156,7 @@ def test_the_halves_of_an_example_have_the_escapes_the_answer_tags_and_the_marks
 def chat_of(make_tokenizer: MakeTokenizer, template: str) -> PromptEncoder:
     tokenizer = make_tokenizer("byte-level", ())
     chat = PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=template)
-    return PromptEncoder(profiles()["chat"], TextTokenizer(tokenizer.to_str(), chat))
+    return PromptEncoder(profiles()["chat"], TextTokenizer(tokenizer.to_str(), cast(ChatTemplate, chat)))
 
 
 @pytest.mark.parametrize(

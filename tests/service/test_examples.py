@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,16 +23,17 @@ from dragoman.text import checks
 from dragoman.types import EngineSequence, Example, TextDone, Translation, TranslationRequest
 from tests.prompts.conftest import toy
 from tests.service.test_translator import AnsweringPipeline, translate
-from tests.serving import request_of
+from tests.serving import HeldPipeline, encoder_of_turns, request_of, service_over
+from tests.waiting import until
 
 WINDOW = 2048
-TURN = "<|im_start|>{role}\n"
 PAIRS = (
     Example("Close the window.", "Fenster schließen."),
     Example("My umbrella is lost.", "Mein Regenschirm ist verloren."),
 )
 SIMILAR = (Example("Open the file.", "Datei öffnen.", 90.0), Example("Open the folder.", "Ordner öffnen.", 70.0))
 TEXT = "Open the big file."
+NIGHT = (Example("Good night.", "おやすみなさい。"), Example("x" * 900, "あ" * 9_000))
 RIGHT = "Die große Datei öffnen."
 
 
@@ -66,7 +68,8 @@ class Similar:
 
 def turns_of(sequence: EngineSequence) -> list[str]:
     """The contents of a prompt's turns after the system prompt."""
-    rendered = encoder().tokenizer._full.decode(list(sequence.prompt_token_ids), skip_special_tokens=False)
+    full = encoder().tokenizer._full  # pyright: ignore[reportPrivateUsage]
+    rendered = full.decode(list(sequence.prompt_token_ids), skip_special_tokens=False)
     return [turn.partition("\n")[2] for turn in rendered.split("<|im_start|>")[2:-1]]
 
 
@@ -283,3 +286,25 @@ async def test_outputs_with_and_without_examples_are_apart_in_the_cache() -> Non
     for examples in (PAIRS, (), PAIRS[:1], PAIRS, PAIRS[::-1]):
         await translate(over, request_of((TEXT,), "de", "en", examples=examples))
     assert len(pipeline.given) == 4
+
+
+# ---- what they cost
+
+
+async def test_admission_and_its_rate_count_the_callers_examples_with_each_text() -> None:
+    pipeline = HeldPipeline(lambda _: "おはようございます。")
+    service = service_over(pipeline, encoder=encoder_of_turns())
+    await service.start()
+    texts = ("Good morning.", "Good evening.")
+    counted = 0
+    for given, more in (((), 0), (NIGHT[:1], 19), (NIGHT, 4_096)):
+        pipeline.hold()
+        call = asyncio.create_task(service.calls.translate(request_of(texts, "ja", "en", examples=given)))
+        await until(lambda: pipeline.generations == 2, "both texts run")
+        assert service.admission.characters == 26 + 2 * more
+        pipeline.release.set()
+        await call
+        assert service.admission.characters == 0
+        counted += 26 + 2 * more
+    assert service.rates.characters == counted
+    await service.stop()
