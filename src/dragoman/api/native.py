@@ -222,6 +222,7 @@ def model_out(service: TranslationService, id: str) -> schemas.ModelOut:
         created=model.created_unix_s,
         profile=model.profile.name,
         confidence_calibrated=model.confidence.calibrated,
+        takes_examples=service.takes_examples,
         max_model_len=service.spec.engine.max_model_len,
     )
 

@@ -322,6 +322,9 @@ class ModelOut(BaseModel):
     confidence_calibrated: Annotated[
         bool, Field(description="Whether `confidence` is fitted for this model; only then is there `low_confidence`.")
     ] = False
+    takes_examples: Annotated[
+        bool, Field(description="Whether its prompts have a place for texts with their translations.")
+    ] = False
 
 
 class ModelsAnswer(BaseModel):
