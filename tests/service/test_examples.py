@@ -230,6 +230,13 @@ def test_a_placeholder_is_a_word_in_the_text_and_in_an_example() -> None:
     )
 
 
+def test_an_example_may_have_the_numbers_of_its_marks_or_those_of_the_text() -> None:
+    text = "Open {name} and <b>the file</b> now."
+    for number in (1, 2):  # the placeholder has the first number in the text, and is shown as a word
+        example = f"Close {{name}} and <g{number}>it</g{number}>.", f"{{name}} und <g{number}>es</g{number}> schließen."
+        assert shown_with(text, *example) == ("Close {name} and <g2>it</g2>.", "{name} und <g2>es</g2> schließen.")
+
+
 def test_the_callers_examples_for_markup_are_shown_as_words() -> None:
     pair = Example("<p>Close <b>the</b> file.</p>", "<p><b>Datei</b> schließen.</p>")
     shown = attempt(planner(), "<p>Open <b>the</b> file.</p>", format="html", examples=(pair,)).options.examples

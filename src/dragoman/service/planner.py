@@ -67,7 +67,7 @@ MAX_GLOSSARIES = 16
 MAX_TERMS = 32
 """The most glossary terms in one prompt."""
 
-MOST_EXAMPLES = 8
+MOST_EXAMPLES = 10
 """The most examples in one prompt."""
 MOST_EXAMPLE_TOKENS = 1_024
 """The most tokens of all examples in one prompt, and never more than a quarter of the window."""
@@ -594,6 +594,8 @@ def _example_for(shown: str) -> Callable[[Example], Example]:
         source, translation = example.source.strip(), example.translation.strip()
         if "<" not in source and "<" not in translation:
             return replace(example, source=source, translation=translation)
+        if form is not None and not (marks.lost(shown, source) or marks.lost(source, translation)):
+            return replace(example, source=source, translation=translation)  # it has the text's numbers already
         own = marks.canonical(source)
         has_same = form is not None and own is not None and own[0] == source and not marks.lost(form[0], source)
         if form is None or not has_same or marks.lost(source, translation):
