@@ -70,6 +70,16 @@ class Scheduling(LoadScopeScheduling):
         return next((files[0] for files in TOGETHER if file.startswith(files)), alone)
 
 
+ENGINE_START_S = 900
+"""pytest's limit for a test of the engine: the first one waits for its start, which compiles for minutes on a loaded machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("engine") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(ENGINE_START_S))
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     return Scheduling(config, log)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
@@ -22,6 +23,7 @@ from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
+from dragoman.prompts.profile import parse_profile, parse_tables
 from dragoman.service import stack
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, AuthSettings, CacheSettings, ModelSettings, ServerSettings, Settings
@@ -51,6 +53,31 @@ def source_of(sequence: EngineSequence) -> str:
     if not TOKENIZER:
         TOKENIZER.append(Tokenizer.from_file(str(phrasebook.model_dir() / "tokenizer.json")))
     return TOKENIZER[0].decode(list(sequence.prompt_token_ids[3:-1]))
+
+
+TURNS = """
+name = "turns"
+title = "Turns"
+mode = "chat"
+wire = "<|bos|>{examples}{user}<|sep|>"
+control_tokens = ["<|bos|>", "<|sep|>", "<|eos|>"]
+stop_tokens = ["<|eos|>"]
+examples = { turn = "{user}<|sep|>{answer}<|eos|>" }
+templates = [{ text = "{text}" }]
+languages = { en = "English", ja = "Japanese" }
+"""
+
+
+def encoder_of_turns() -> PromptEncoder:
+    """Prompts that have a place for examples, for the packaged tokenizer."""
+    return PromptEncoder(parse_profile(parse_tables(TURNS, "turns"), "turns", lambda _: {}), prompts()[0].tokenizer)
+
+
+def turns_of(sequence: EngineSequence) -> list[str]:
+    """The texts of such a prompt: those of examples with their translations, then the text itself."""
+    source_of(sequence)  # which loads the tokenizer
+    rendered = TOKENIZER[0].decode(list(sequence.prompt_token_ids), skip_special_tokens=False)
+    return [one for one in re.split(r"<\|\w+\|>", rendered) if one]
 
 
 def request_of(texts: tuple[str, ...], target: str, source: str | None, **values: Any) -> TranslationRequest:
@@ -98,12 +125,21 @@ def service_over(
     recorder: Recorder | None = None,
     database: Database | None = None,
     replica: str = "",
+    encoder: PromptEncoder | None = None,
 ) -> TranslationService:
+    """`encoder`: of other prompts than the packaged model's."""
     settings = settings or Settings(cache=CacheSettings(max_bytes=0))
     engine = replace(settings.engine, max_num_seqs=settings.engine.max_num_seqs or 32)
     spec = resolve(str(phrasebook.model_dir()), engine, "cpu")
     return TranslationService(
-        settings, model(), spec, pipeline, prompts(), recorder, database=database, replica=replica
+        settings,
+        model(),
+        spec,
+        pipeline,
+        (encoder or prompts()[0], prompts()[1]),
+        recorder,
+        database=database,
+        replica=replica,
     )
 
 

@@ -37,6 +37,15 @@ PromptOption = Literal["terms", "marks", "context", "formality", "instructions"]
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """A text and its translation that a prompt shows before the text to translate."""
+
+    source: str  # with marks, like a segment's text
+    translation: str
+    similarity: float = 0.0  # of the source to the text, 0 to 100 (rapidfuzz's `fuzz.ratio`); 0: the caller gave it
+
+
+@dataclass(frozen=True, slots=True)
 class PromptOptions:
     """What a caller wants of one segment's prompt. A profile says which of it its prompts can express."""
 
@@ -45,10 +54,13 @@ class PromptOptions:
     formality: Formality = "default"
     instructions: tuple[str, ...] = ()
     marks: bool = False  # the text has marks, `<g1>…</g1>` and `<x2/>`, which the translation must keep
+    examples: tuple[
+        Example, ...
+    ] = ()  # in the prompt's order, the last next to the text; with its marks or without any
 
     @property
     def given(self) -> frozenset[PromptOption]:
-        """Those that are set."""
+        """Those that are set. Examples are not among them: a prompt has them as it has the text."""
         given: dict[PromptOption, bool] = {
             "terms": bool(self.terms),
             "marks": self.marks,
@@ -59,21 +71,13 @@ class PromptOptions:
         return frozenset(name for name, is_given in given.items() if is_given)
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A text and its translation that a prompt shows before the text to translate."""
-
-    source: str  # with marks, like a segment's text
-    translation: str
-    similarity: float = 0.0  # of the source to the text, 0 to 100 (rapidfuzz's `fuzz.ratio`); 0: the caller gave it
-
-
 MAX_CONTEXT_CHARACTERS = 20_000
 MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 1_000
 MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS = 10, 300
 MAX_TAGS, MAX_TAG_CHARACTERS = 100, 100
 MAX_MEMORY_EXAMPLES = 10
 """The most similar entries of translation memories in one prompt."""
+MAX_EXAMPLES, MAX_EXAMPLE_CHARACTERS = 32, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class Options:
     ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml
     splitting_tags: frozenset[str] = frozenset()  # that always end a sentence
     non_splitting_tags: frozenset[str] = frozenset()  # that never do
+    examples: tuple[Example, ...] = ()  # texts with their translations, for all texts; prompts keep their order
 
     def check(self) -> None:
         """Raise `InvalidRequest` for what is beyond the limits."""
@@ -114,6 +119,8 @@ class Options:
                 raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
         if own_terms:
             _check_terms(self.glossary)
+        if self.examples:
+            _check_examples(self.examples)
 
 
 def _check_terms(terms: Mapping[str, str]) -> None:
@@ -124,6 +131,23 @@ def _check_terms(terms: Mapping[str, str]) -> None:
                 raise InvalidRequest(f"glossary: the {name} of the entry {term[:40]!r} is empty", param="glossary")
             if "\x00" in text:
                 raise InvalidRequest(f"glossary: the {name} of the entry {term[:40]!r} has U+0000", param="glossary")
+
+
+def _check_examples(examples: tuple[Example, ...]) -> None:
+    """Raise `InvalidRequest` for too many examples, and for a half that is empty, too long, or no text."""
+    if len(examples) > MAX_EXAMPLES:
+        raise InvalidRequest(f"examples: {len(examples)} entries; this server accepts {MAX_EXAMPLES}", param="examples")
+    for number, example in enumerate(examples, 1):
+        for text, name in ((example.source, "source"), (example.translation, "translation")):
+            if not text.strip():
+                raise InvalidRequest(f"examples: the {name} of number {number} is empty", param="examples")
+            if len(text) > MAX_EXAMPLE_CHARACTERS:
+                raise InvalidRequest(
+                    f"examples: the {name} of number {number} has over {MAX_EXAMPLE_CHARACTERS} characters",
+                    param="examples",
+                )
+            if "\x00" in text:
+                raise InvalidRequest(f"examples: the {name} of number {number} has U+0000", param="examples")
 
 
 CompletionReason = Literal["stop", "length", "repetition"]
@@ -316,6 +340,7 @@ WarningCode = Literal[
     "repetition",
     "wrong_language",
     "source_copied",
+    "copied_example",
     "length_limit",
     "sentences_dropped",
     "length_out_of_bounds",
@@ -329,6 +354,7 @@ WarningCode = Literal[
     "formality_ignored",
     "context_ignored",
     "instructions_ignored",
+    "examples_ignored",
     "language_undetermined",
     "language_not_served",
     "language_doubtful",
@@ -384,6 +410,9 @@ class Translation:
     cached: int = 0  # segments for which nothing was generated: from the cache, or shared with an equal one in flight
     remembered: int = 0  # segments whose translation is a person's, from a translation memory
     memory: MemoryUse | None = None  # None: nothing is from a translation memory
+    examples: tuple[
+        Example, ...
+    ] = ()  # that prompts had, in whose outputs the text is; the most similar of a segment last
     failed: bool = False  # under `strict`: a check failed, and `text` is not to be used
     detection_confidence: float = 1.0  # 0 to 1
     confidence: float | None = None  # that the translation is right, 0 to 1; None: unknown, or nothing was translated

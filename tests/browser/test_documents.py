@@ -9,7 +9,7 @@ from pathlib import Path
 
 import docx
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.documents import DocumentStore, StoredDocument
@@ -266,3 +266,30 @@ async def test_a_glossary_holds_for_documents(page: Page, documents_stage: Stage
 async def test_a_server_without_documents_says_so(live: Page) -> None:
     await live.click("text=Documents")
     await expect(live.locator("#documents-fault")).to_contain_text("not translated by this server")
+
+
+async def test_segments_similar_to_an_edited_one_are_translated_again_on_demand(review: Page) -> None:
+    """Where the model takes examples, which that of the stage does not: the server's answers are the test's."""
+    row = segment(review, "2")
+    changed = {
+        "n": 4,
+        "place": "line 9",
+        "source": "This grilled fish is too salty.",
+        "translation": "焼き魚が塩辛い。",
+        "confidence": None,
+        "warnings": [],
+        "doubtful": False,
+        "edited": False,
+        "memory": False,
+        "equal": 0,
+    }
+
+    async def similar(route: Route) -> None:
+        await route.fulfill(json={"segments": [changed]})
+
+    await review.route("**/v1/models", lambda route: route.fulfill(json={"data": [{"takes_examples": True}]}))
+    await review.route("**/segments/1/similar", similar)
+    await row.get_by_role("button", name="Accept").click()
+    await row.get_by_role("button", name="Translate similar segments again").click()
+    await expect(segment(review, "5").locator(".text")).to_have_text("焼き魚が塩辛い。")
+    await expect(review.locator("#announcement")).to_have_text("1 translated again")

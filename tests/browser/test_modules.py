@@ -100,3 +100,29 @@ async def test_slots_are_what_the_engines_of_reachable_replicas_run_at_once(modu
     slots_of = "return m.slotsOf({settings: a[0], replicas: a[1].map((state) => ({state}))})"
     assert await run(module_page, "history", slots_of, settings, []) == 64
     assert await run(module_page, "history", slots_of, settings, ["serving", "unreachable", "starting"]) == 2 * 64
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "different"),
+    [
+        ("Open the file now", "Open the big file", [" now"]),
+        ("Close the file.", "Open the file.", ["Close"]),
+        ("a b a b", "b a", ["a ", " b"]),
+        ("ファイルを開く", "ファイルを閉じる", ["ファイルを開く"]),
+        ("same", "same", []),
+        ("", "words", []),
+        ("words", "", ["words"]),
+        ("<b>5</b> €", "<b>6</b> €", ["5"]),
+    ],
+)
+async def test_the_words_of_an_example_that_a_text_does_not_have_are_found(
+    module_page: Page, text: str, other: str, different: list[str]
+) -> None:
+    parts = await run(module_page, "examples", "return m.difference(a[0], a[1]);", text, other)
+    assert "".join(part["text"] for part in parts) == text
+    assert [part["text"] for part in parts if not part["common"]] == different
+
+
+async def test_the_words_of_very_long_texts_are_not_compared(module_page: Page) -> None:
+    parts = await run(module_page, "examples", "return m.difference(a[0], a[1]);", "x y " * 5_000, "z")
+    assert [part["common"] for part in parts] == [True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from itertools import pairwise
 
@@ -310,3 +311,24 @@ async def test_doubtful_translations_are_marked_and_the_packaged_model_is_explai
         await expect(page.locator("#notes p")).to_have_count(1)
         await page.fill("#source", "")
         await expect(page.locator("#output[data-doubtful]")).to_have_count(0)
+
+
+async def test_the_most_similar_example_is_shown_with_the_words_in_which_it_differs(live: Page) -> None:
+    best = {"source": "Where is the <b>bus</b> station?", "translation": "버스 정류장은 어디예요?"}
+    translation: dict[str, object] = {
+        "text": "기차역은 어디예요?",
+        "source": "en",
+        "detected": True,
+        "finish_reason": "stop",
+        "warnings": [],
+        "confidence": None,
+        "examples": {"count": 3, "best_similarity": 86.6, "best": best},
+    }
+    body = f"data: {json.dumps({'index': 0, 'translation': translation})}\n\ndata: [DONE]\n\n"
+    await live.route("**/v1/translate", lambda route: route.fulfill(body=body, content_type="text/event-stream"))
+    await live.fill("#source", "Where is the train station?")
+    remark = live.locator("#notes .example")
+    await expect(remark).to_contain_text("3 examples, 87 % similar")
+    await expect(remark.locator("q")).to_have_text([best["source"], best["translation"]])
+    assert "".join(await remark.locator("q b").all_text_contents()) == "<b>bus</b>"
+    assert await remark.locator("q").evaluate_all("all => all.map((one) => one.lang)") == ["en", "ko"]

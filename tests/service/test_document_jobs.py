@@ -32,6 +32,7 @@ from dragoman.errors import (
     UnknownDocument,
 )
 from dragoman.pipelines.fake import FakePipeline
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.service import document_runs, documents
 from dragoman.service.document_runs import DocumentOptions
 from dragoman.service.documents import Documents, clean_name
@@ -46,7 +47,7 @@ from dragoman.storage.keys import Keys
 from dragoman.storage.usage import UsageLedger
 from dragoman.types import ANONYMOUS, Account, Completion, Delta, EngineSequence, Options, TranslationRequest
 from tests.processes import title
-from tests.serving import HeldPipeline, service_over, source_of
+from tests.serving import HeldPipeline, encoder_of_turns, service_over, source_of, turns_of
 from tests.waiting import HANG_S, scaled, until
 from wholetext.files import worker
 from wholetext.files.segmentfile import Result
@@ -73,7 +74,11 @@ class Servers:
 
     @asynccontextmanager
     async def __call__(
-        self, pipeline: FakePipeline | None = None, auth: AuthSettings | None = None, **settings: float
+        self,
+        pipeline: FakePipeline | None = None,
+        auth: AuthSettings | None = None,
+        encoder: PromptEncoder | None = None,
+        **settings: float,
     ) -> AsyncIterator[TranslationService]:
         of_documents = DocumentSettings(
             store=self.of_documents,
@@ -81,7 +86,8 @@ class Servers:
             **settings,  # type: ignore[arg-type]
         )
         all_settings = Settings(documents=of_documents, auth=auth or AuthSettings(), cache=CacheSettings(max_bytes=0))
-        service = service_over(pipeline or FakePipeline(kana), all_settings, database=Database(self.url))
+        database = Database(self.url)
+        service = service_over(pipeline or FakePipeline(kana), all_settings, database=database, encoder=encoder)
         await service.start()
         try:
             yield service
@@ -839,3 +845,86 @@ async def test_documents_whose_folder_nobody_has_are_lost_until_a_server_has_it(
         assert (found.state, found.error_code) == ("done", None)
         assert await text_of(of, found) == re.sub("[A-Za-z]+", "かな", TEXT)
     await made.store._database.close()
+
+
+# ---- what people have edited is an example for what is translated afterwards
+
+LINES = "The first room is free.\n\nThe second room is free.\n\nThe third room is free.\n\nWhere did all the people go?"
+
+
+class Learning(FakePipeline):
+    """Answers in kana, and after examples with the word of the last one's translation; `given` are the turns of all prompts."""
+
+    def __init__(self) -> None:
+        super().__init__(self.answered)
+        self.given: list[list[str]] = []
+
+    def answered(self, sequence: EngineSequence) -> str:
+        turns = turns_of(sequence)
+        self.given.append(turns)
+        word = turns[-2].split("の")[0] if len(turns) > 1 else "かな"
+        return re.sub(r"[A-Za-z]+", word, turns[-1])
+
+
+async def test_alternatives_have_the_edits_of_the_document_as_examples(servers: Servers) -> None:
+    pipeline = Learning()
+    async with servers(pipeline, encoder=encoder_of_turns()) as server:
+        of = server.documents
+        document = await done(of, await create(of, LINES))
+        assert {len(turns) for turns in pipeline.given} == {1}
+        await of.edit(document, 0, "へやのいち")
+        await of.edit(document, 3, "ひとのどこ")
+        pipeline.given.clear()
+        [other] = await of.alternatives(document, 1, 1, ANONYMOUS)
+        examples = ["Where did all the people go?", "ひとのどこ", "The first room is free.", "へやのいち"]
+        assert {tuple(turns) for turns in pipeline.given} == {(*examples, "The second room is free.")}
+        assert "へや" in other.text
+        await of.alternatives(document, 0, 1, ANONYMOUS)  # its own edit is no example
+        assert pipeline.given[-1] == [*examples[:2], "The first room is free."]
+
+
+async def test_segments_similar_to_an_edited_one_are_translated_again_after_it(
+    servers: Servers,
+) -> None:
+    pipeline = Learning()
+    async with servers(pipeline, encoder=encoder_of_turns()) as server:
+        of = server.documents
+        document = await done(of, await create(of, LINES))
+        with pytest.raises(InvalidRequest, match="not edited"):
+            await of.translate_similar(document, 0, ANONYMOUS)
+        await of.edit(document, 0, "へやのいち")
+        await of.edit(document, 2, "へやのさん")
+        before = await text_of(of, document)
+        changed = await of.translate_similar(document, 0, ANONYMOUS)
+        assert [(one.n, one.edited, "へや" in (one.translation or "")) for one in changed] == [(1, False, True)]
+        document = await of.get(document.id, ANONYMOUS)
+        segments = await of.all_segments(document)
+        assert [one.edited for one in segments] == [True, False, True, False]
+        assert segments[2].translation == "へやのさん" and "かな" in (segments[3].translation or "")
+        after = await text_of(of, document)
+        assert (changed[0].translation or "") in after != before
+        assert await of.translate_similar(document, 0, ANONYMOUS) == []  # they are as they would be
+
+
+async def test_a_doubtful_translation_of_a_similar_segment_does_not_replace_the_one_there_is(
+    servers: Servers,
+) -> None:
+    edited = list[str]()
+    pipeline = FakePipeline(lambda sequence: "" if edited else kana(sequence))
+    async with servers(pipeline, encoder=encoder_of_turns()) as server:
+        of = server.documents
+        document = await done(of, await create(of, LINES))
+        before = [one.translation for one in await of.all_segments(document)]
+        edited.append("へや")
+        await of.edit(document, 0, edited[0])
+        assert await of.translate_similar(document, 0, ANONYMOUS) == []
+        assert [one.translation for one in await of.all_segments(document)] == [*edited, *before[1:]]
+
+
+async def test_a_model_that_takes_no_examples_translates_no_similar_segments(servers: Servers) -> None:
+    async with servers() as server:
+        of = server.documents
+        document = await done(of, await create(of, LINES))
+        await of.edit(document, 0, "へや")
+        with pytest.raises(InvalidRequest, match="no place for examples"):
+            await of.translate_similar(document, 0, ANONYMOUS)

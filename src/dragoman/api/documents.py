@@ -402,3 +402,18 @@ async def alternatives(
     async with while_connected(request.receive):
         found = await documents.alternatives(document, n, body.n, account)
     return AlternativesAnswer(alternatives=[*map(schemas.AlternativeOut.of, found)])
+
+
+@router.post(
+    "/{id}/segments/{n}/similar",
+    summary="Translate the segments again that are similar to an edited one",
+    responses=_errors(403, 404, 422, 429),
+)
+async def translate_similar(id: Id, n: Number, request: Request, service: Service, account: Caller) -> EditAnswer:
+    """What people have edited in the document are examples for the model. The answer has the segments that have another
+    translation now; those that people have edited stay. Up to 100 are translated, as an interactive call of the key."""
+    documents = service.documents
+    document = await documents.get(id, account)
+    async with while_connected(request.receive):
+        changed = await documents.translate_similar(document, n, account)
+    return EditAnswer(segments=[*map(SegmentOut.of, changed)])

@@ -14,7 +14,7 @@ from dragoman.api.answers import EventStream, JsonResponse, json_bytes, json_ite
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of, check_texts, memories_of
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.types import Account, ApiName, Options, TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.types import Account, ApiName, Example, Options, TextDelta, TextDone, Translation, TranslationRequest
 
 router = APIRouter(
     prefix="/v1",
@@ -83,6 +83,7 @@ def translation_out(one: Translation) -> dict[str, Any]:
         "cached": one.cached,
         "memory": one.memory,
         "remembered": one.remembered,
+        "examples": schemas.ExamplesOut.of(one.examples).model_dump() if one.examples else None,
         "error": failure,
     }
 
@@ -177,6 +178,7 @@ async def request_of(
             ignore_tags=frozenset(body.ignore_tags),
             splitting_tags=frozenset(body.splitting_tags),
             non_splitting_tags=frozenset(body.non_splitting_tags),
+            examples=tuple(Example(one.source, one.translation) for one in body.examples),
         ),
         strict=body.strict,
         priority=body.priority,
@@ -222,6 +224,7 @@ def model_out(service: TranslationService, id: str) -> schemas.ModelOut:
         created=model.created_unix_s,
         profile=model.profile.name,
         confidence_calibrated=model.confidence.calibrated,
+        takes_examples=service.takes_examples,
         max_model_len=service.spec.engine.max_model_len,
     )
 

@@ -47,6 +47,13 @@ EVENT: dict[str, object] = {"type": "object", "properties": {"data": {"type": "s
 """How OpenAPI describes one of several server-sent events."""
 
 
+class ExampleIn(RequestBody):
+    """A text and its translation."""
+
+    source: str
+    translation: str
+
+
 class TranslateBody(RequestBody):
     """`POST /v1/translate`."""
 
@@ -100,6 +107,10 @@ class TranslateBody(RequestBody):
         float | None,
         Field(ge=0, le=100, description="Of these entries, the least similarity; absent: as the server is set."),
     ] = None
+    examples: Annotated[
+        Items[ExampleIn],
+        Field(description="Texts with their translations, which the model sees before the text where its profile can."),
+    ] = []
     keep: Annotated[Items[str], Field(description="Terms that are not to be translated.")] = []
     formality: Annotated[translation.Formality, Field(description="Where the model's profile can express it.")] = (
         "default"
@@ -143,7 +154,10 @@ class WarningOut(BaseModel):
     code: translation.WarningCode
     message: str
     missing: Annotated[
-        list[str], Field(description="`copies` and `numbers`: what the translation lacks; else empty.")
+        list[str],
+        Field(
+            description="What the translation lacks, or has of an example alone; empty where the code names nothing."
+        ),
     ] = []
 
 
@@ -158,6 +172,38 @@ class AlternativeOut(BaseModel):
     def of(cls, found: translation.Translation) -> AlternativeOut:
         warnings = [WarningOut(code=one.code, message=one.message, missing=list(one.missing)) for one in found.warnings]
         return cls(text=found.text, confidence=found.confidence, warnings=warnings)
+
+
+class ExampleOut(BaseModel):
+    """A text and its translation that a prompt had before the text."""
+
+    model_config = _STRICT
+
+    source: str
+    translation: str
+
+
+class ExamplesOut(BaseModel):
+    """What prompts had before the text."""
+
+    model_config = _STRICT
+
+    count: Annotated[int, Field(description="How many, of all segments.")]
+    best_similarity: Annotated[
+        float | None,
+        Field(
+            description="Of an entry of a translation memory to its segment, 0 to 100; null: the call gave all of them."
+        ),
+    ]
+    best: Annotated[ExampleOut, Field(description="The most similar one; the last where the call gave all of them.")]
+
+    @classmethod
+    def of(cls, used: tuple[translation.Example, ...]) -> ExamplesOut:
+        """`used`: one or more."""
+        best = max(reversed(used), key=lambda one: one.similarity)
+        similarity = round(best.similarity, 1) if best.similarity else None
+        shown = ExampleOut(source=best.source, translation=best.translation)
+        return cls(count=len(used), best_similarity=similarity, best=shown)
 
 
 class TranslationOut(BaseModel):
@@ -196,6 +242,9 @@ class TranslationOut(BaseModel):
         Field(description="How much of the text is a person's translation, from a translation memory; null: nothing."),
     ] = None
     remembered: Annotated[int, Field(description="Segments from a translation memory.")] = 0
+    examples: Annotated[
+        ExamplesOut | None, Field(description="What prompts had before the text; null: no examples.")
+    ] = None
     error: Annotated[
         ErrorBody | None, Field(description="`strict` alone: this text failed a check; `text` is empty.")
     ] = None
@@ -237,6 +286,7 @@ class TranslateAnswer(BaseModel):
                             "cached": 0,
                             "memory": None,
                             "remembered": 0,
+                            "examples": None,
                             "error": None,
                         }
                     ],
@@ -284,6 +334,9 @@ class ModelOut(BaseModel):
     max_model_len: int | None = None
     confidence_calibrated: Annotated[
         bool, Field(description="Whether `confidence` is fitted for this model; only then is there `low_confidence`.")
+    ] = False
+    takes_examples: Annotated[
+        bool, Field(description="Whether its prompts have a place for texts with their translations.")
     ] = False
 
 

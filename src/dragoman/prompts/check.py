@@ -7,16 +7,16 @@ of these lowers the quality without any other sign.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any, Literal
 
 from dragoman.errors import ConfigError
-from dragoman.prompts.encoder import PromptEncoder, language_values, render_chat, slot_values
+from dragoman.prompts.encoder import PromptEncoder, chat_messages, language_values, render_chat, slot_values
 from dragoman.prompts.options import fill
 from dragoman.prompts.profile import Profile, ProfileTemplate
 from dragoman.prompts.tokenizer import Message, TextTokenizer
-from dragoman.types import PromptOptions
+from dragoman.types import Example, PromptOptions
 
 _TEXT = "Good morning!\nThe train leaves at 6:30, so we should hurry."
 _OPTIONS = PromptOptions(
@@ -26,6 +26,7 @@ _OPTIONS = PromptOptions(
     instructions=("Be brief.",),
     marks=True,
 )
+_EXAMPLES = (Example("Good night!", "Gute Nacht!"), Example("We should wait.", "Wir sollten warten."))
 _COMMON_TAGS = ("en", "de", "zh", "ja")
 
 
@@ -50,12 +51,13 @@ def compare(profile: Profile, tokenizer: TextTokenizer) -> TemplateDifference | 
     """Return the first difference over all templates of the profile, or None."""
     encoder = PromptEncoder(profile, tokenizer)
     for template, source, target in _samples(profile):
-        options = _options_of(template)
-        ours = encoder.render(_TEXT, source, target, options)
-        difference = _rendering(profile, tokenizer, template, source, target, ours)
-        difference = difference or _tokens(encoder, source, target, options, ours)
-        if difference is not None:
-            return difference
+        own = _options_of(template)
+        for options in (own, replace(own, examples=_EXAMPLES))[: 1 + encoder.takes_examples]:
+            ours = encoder.render(_TEXT, source, target, options)
+            difference = _rendering(profile, tokenizer, template, source, target, options, ours)
+            difference = difference or _tokens(encoder, source, target, options, ours)
+            if difference is not None:
+                return difference
     return None
 
 
@@ -85,29 +87,50 @@ def _options_of(template: ProfileTemplate) -> PromptOptions:
 
 
 def _rendering(
-    profile: Profile, tokenizer: TextTokenizer, template: ProfileTemplate, source: str | None, target: str, ours: str
+    profile: Profile,
+    tokenizer: TextTokenizer,
+    template: ProfileTemplate,
+    source: str | None,
+    target: str,
+    options: PromptOptions,
+    ours: str,
 ) -> TemplateDifference | None:
     if profile.mode == "raw" or not tokenizer.has_chat_template:
         return None
     values = language_values(profile, template, source, target)
-    values |= slot_values(profile, template, _TEXT, target, _options_of(template))
+    values |= slot_values(profile, template, _TEXT, target, options)
     system, user = fill(template.system, values), fill(template.text, values)
+    before = _turns_before(profile, source, target, options)
     theirs: list[str] = []
     try:
         if profile.mode == "structured":
             theirs = [_structured(profile, tokenizer, values, opened) for opened in (True, False)]
         elif profile.wire is None:
-            theirs = [render_chat(profile, tokenizer, system, user)]
+            theirs = [render_chat(profile, tokenizer, system, user, before)]
         else:
-            theirs = [_turns(profile, tokenizer, system, user, opened) for opened in (True, False)]
+            turns = [*before, (user, "")]
+            theirs = [_turns(profile, tokenizer, system, turns, opened) for opened in (True, False)]
     except ConfigError as fault:
         return TemplateDifference(profile.name, "rendering", ours, fault.message, 0)
     return None if ours in theirs else _difference(profile, "rendering", ours, theirs[0])
 
 
-def _turns(profile: Profile, tokenizer: TextTokenizer, system: str, user: str, opened: bool) -> str:
-    messages: list[Message] = [{"role": "system", "content": system}] if system else []
-    messages.append({"role": "user", "content": user})
+def _turns_before(profile: Profile, source: str | None, target: str, options: PromptOptions) -> list[tuple[str, str]]:
+    """The turns of the examples, as a chat has them."""
+    own = replace(options, context=None, terms=(), examples=(), marks=False)
+    template = profile.template(source, target, own)
+    found: list[tuple[str, str]] = []
+    for example in options.examples:
+        values = language_values(profile, template, source, target)
+        values |= slot_values(profile, template, example.source, target, own)
+        found.append((fill(template.text, values), fill(template.answer, {"text": example.translation})))
+    return found
+
+
+def _turns(
+    profile: Profile, tokenizer: TextTokenizer, system: str, turns: Sequence[tuple[str, str]], opened: bool
+) -> str:
+    messages = chat_messages(system, turns)
     return tokenizer.render_chat(messages, profile.chat_arguments, generation_prompt=opened)
 
 

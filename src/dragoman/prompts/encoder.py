@@ -10,7 +10,8 @@ ordinary text (to encode the text separately would break merges at its edges), a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -19,6 +20,7 @@ from dragoman.prompts.options import (
     SLOTS,
     escape_tags,
     fill,
+    has_marks,
     instruction_block,
     instruction_lines,
     term_lines,
@@ -26,10 +28,11 @@ from dragoman.prompts.options import (
 )
 from dragoman.prompts.profile import NO_OPTIONS, Profile, ProfileTemplate
 from dragoman.prompts.tokenizer import Message, TextTokenizer
-from dragoman.types import PromptOption, PromptOptions, Role, Sampling
+from dragoman.types import Example, PromptOption, PromptOptions, Role, Sampling
 
 _PROBE = "Good morning."
 _MAX_CHAT_PLANS = 64
+_MAX_EXAMPLE_PLANS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +84,34 @@ class PromptEncoder:
         self._plans: dict[
             tuple[str | None, str, ProfileTemplate], _Plan
         ] = {}  # at most one for each direction and template
+        self._example_plan = lru_cache(_MAX_EXAMPLE_PLANS)(self._build_example_plan)
         self._templates: dict[tuple[str | None, str, frozenset[PromptOption]], ProfileTemplate] = {}
         self._chat_plan = lru_cache(_MAX_CHAT_PLANS)(self._build_chat_plan)
         self.sampling = _with_stop_ids(profile, tokenizer)
         """The profile's sampling, with ids of the stop tokens."""
         self._check_wire()
+        self.takes_examples = _takes_examples(profile, tokenizer)
+        """Whether prompts have a place for examples, in the profile and in the checkpoint's chat template."""
 
     def encode(self, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> Prompt:
         """Encode the prompt. Options for which the profile has no prompt in this direction are ignored.
 
         Raises `UnsupportedLanguage` for a direction that the model does not serve, `UntranslatableText` for a lone
-        surrogate.
+        surrogate. Options have examples only where `takes_examples`.
         """
         template = self._template(source, target, options)
-        plan = self._plan(template, source, target)
         values = slot_values(self.profile, template, text, target, options)
+        if options.examples:
+            turns = self._turns(source, target, options)
+            plan = self._example_plan(source, target, template, turns)
+            values |= example_values(self.profile, turns, target, options)
+        else:
+            plan = self._plan(template, source, target)
         ids: list[int] = []
         for item in plan.items:
             ids.extend(self._encode_run(item, item.fill(values)) if isinstance(item, _Run) else item)
         source_tokens = len(ids) - plan.overhead
-        if not template.slots.isdisjoint(SLOTS):
+        if options.examples or not template.slots.isdisjoint(SLOTS):
             source_tokens = self.tokenizer.count(values["text"])
         return Prompt(tuple(ids), max(source_tokens, 1))
 
@@ -132,8 +143,10 @@ class PromptEncoder:
     def render(self, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> str:
         """Render the prompt as the vendor does, for comparisons and for people. Never encode it: it has a client's text."""
         template = self._template(source, target, options)
+        turns = self._turns(source, target, options)
         values = slot_values(self.profile, template, text, target, options)
-        parts = render_parts(self.profile, self.tokenizer, template, source, target)
+        values |= example_values(self.profile, turns, target, options)
+        parts = render_parts(self.profile, self.tokenizer, template, source, target, turns)
         return "".join(part if isinstance(part, str) else values[part.name] for part in parts)
 
     def answer(
@@ -145,6 +158,26 @@ class PromptEncoder:
         if before or after:
             output = unescape_tags(output.strip().removeprefix(before).removesuffix(after), text, template.tags)
         return self.profile.marks.read(output, text) if options.marks else output
+
+    def example_tokens(
+        self, example: Example, source: str | None, target: str, options: PromptOptions = NO_OPTIONS
+    ) -> int:
+        """Return the number of a prompt's ids that one example takes, give or take some where it meets the template."""
+        given = replace(options, examples=(example,))
+        turns = self._turns(source, target, given)
+        template = self._template(source, target, options)
+        around = self._example_plan(source, target, template, turns).overhead
+        around -= self._plan(template, source, target).overhead
+        values = example_values(self.profile, turns, target, given)
+        return around + sum(self.tokenizer.count(value) for value in values.values() if value)
+
+    def _turns(self, source: str | None, target: str, options: PromptOptions) -> tuple[ProfileTemplate, ...]:
+        """The templates of the examples' turns: what belongs to the text alone is not asked of them."""
+        if not options.examples:
+            return ()
+        own = [replace(options, context=None, terms=(), examples=(), marks=marks) for marks in (False, True)]
+        templates = [self._template(source, target, one) for one in (own if options.marks else own[:1])]
+        return tuple(templates[options.marks and has_marks(one.source)] for one in options.examples)
 
     def _template(self, source: str | None, target: str, options: PromptOptions) -> ProfileTemplate:
         key = (source, target, _NOTHING_GIVEN if options is NO_OPTIONS else options.given)
@@ -166,6 +199,11 @@ class PromptEncoder:
             parts = render_parts(self.profile, self.tokenizer, template, source, target)
             plan = self._plans[key] = self._build_plan(parts)
         return plan
+
+    def _build_example_plan(
+        self, source: str | None, target: str, template: ProfileTemplate, turns: tuple[ProfileTemplate, ...]
+    ) -> _Plan:
+        return self._build_plan(render_parts(self.profile, self.tokenizer, template, source, target, turns))
 
     def _build_chat_plan(self, roles: tuple[Role, ...]) -> _Plan:
         return self._build_plan(render_chat_parts(self.profile, self.tokenizer, roles))
@@ -257,14 +295,16 @@ _NOTHING_GIVEN = NO_OPTIONS.given
 _NAMES: tuple[str, ...] = ("text", "number", *SLOTS)
 _TEXT = Slot("text")
 _EMPTY: dict[str, str] = dict.fromkeys(_NAMES, "")
+_AT_STAND_IN = re.compile(r"Dragoman([A-Z][a-z]+\d*)GoesHereQx7")
+_AT_SLOT = re.compile(rf"\{{((?:{'|'.join(_NAMES)}|answer)\d*)\}}")
 
-# Letters only, which no template trims, escapes or changes.
-_STAND_INS = {name: f"Dragoman{name.capitalize()}GoesHereQx7" for name in _NAMES}
-_SLOT_OF = {stand_in: Slot(name) for name, stand_in in _STAND_INS.items()} | {
-    f"{{{name}}}": Slot(name) for name in _NAMES
-}
-_AT_STAND_IN = re.compile("|".join(_STAND_INS.values()))
-_AT_SLOT = re.compile("|".join(rf"\{{{name}\}}" for name in _NAMES))
+
+def _stand_in(name: str) -> str:
+    """What stands for a slot in a rendering: letters and digits, which no template trims, escapes or changes."""
+    return f"Dragoman{name.capitalize()}GoesHereQx7"
+
+
+_STAND_INS = {name: _stand_in(name) for name in _NAMES}
 
 
 def slot_values(
@@ -290,6 +330,30 @@ def slot_values(
     return values
 
 
+def example_values(
+    profile: Profile, turns: Sequence[ProfileTemplate], target: str, options: PromptOptions
+) -> dict[str, str]:
+    """Return the values of the slots of all examples, whose names end with the number of the example, from 1 on.
+
+    Both halves are written as the text is: with the escapes of tags, and with marks in the profile's form.
+    """
+    values: dict[str, str] = {}
+    for number, (template, example) in enumerate(zip(turns, options.examples, strict=True), 1):
+        is_marked = options.marks and has_marks(example.source)
+        own = replace(options, context=None, terms=(), examples=(), marks=is_marked)
+        translation = example.translation.strip() if profile.trim_text else example.translation
+        translation = escape_tags(translation, template.tags) if template.tags else translation
+        halves = slot_values(profile, template, example.source, target, own)
+        halves["answer"] = profile.marks.write(translation) if is_marked else translation
+        values |= {f"{name}{number}": halves[name] for name in ("answer", *_slots_in(template.text))}
+    return values
+
+
+def _slots_in(template: str) -> list[str]:
+    """The names of a template's slots for a client's texts."""
+    return [name for name in _NAMES if f"{{{name}}}" in template]
+
+
 def language_values(profile: Profile, template: ProfileTemplate, source: str | None, target: str) -> dict[str, str]:
     """Return the values of a template's slots for languages."""
     into = profile.languages[target]
@@ -301,30 +365,64 @@ def language_values(profile: Profile, template: ProfileTemplate, source: str | N
 
 
 def render_parts(
-    profile: Profile, tokenizer: TextTokenizer, template: ProfileTemplate, source: str | None, target: str
+    profile: Profile,
+    tokenizer: TextTokenizer,
+    template: ProfileTemplate,
+    source: str | None,
+    target: str,
+    turns: Sequence[ProfileTemplate] = (),
 ) -> tuple[Part, ...]:
-    """Render the prompt with its slots. Raises `ConfigError` if the checkpoint's chat template cannot render it."""
+    """Render the prompt with its slots, and those of examples by the templates `turns`. Raises `ConfigError` if the
+    checkpoint's chat template cannot render it."""
     values = language_values(profile, template, source, target)
     system, user = fill(template.system, values), fill(template.text, values)
     if profile.wire is not None:
-        return _cut(fill(profile.wire, values | {"system": system, "user": user}), _AT_SLOT)
-    rendered = render_chat(profile, tokenizer, fill(system, _STAND_INS), fill(user, _STAND_INS))
-    parts = _cut(rendered, _AT_STAND_IN)
-    _check_cut(parts, template, tokenizer)
+        examples = ""
+        if turns and profile.examples is not None:
+            written = example_turns(profile, turns, source, target, "{{{}}}".format)
+            form = profile.examples.turn
+            examples = "".join(fill(form, {"user": one, "answer": answer}) for one, answer in written)
+        return _cut(fill(profile.wire, values | {"system": system, "user": user, "examples": examples}), _AT_SLOT)
+    before = example_turns(profile, turns, source, target, _stand_in)
+    system, user = fill(system, _STAND_INS), fill(user, _STAND_INS)
+    parts = _cut(render_chat(profile, tokenizer, system, user, before), _AT_STAND_IN)
+    _check_cut(parts, (system, *(half for turn in before for half in turn), user), tokenizer)
     return parts
 
 
-def render_chat(profile: Profile, tokenizer: TextTokenizer, system: str, user: str) -> str:
-    """Render one turn by the checkpoint's chat template. If it takes no system prompt, that begins the user's turn."""
+def example_turns(
+    profile: Profile,
+    turns: Sequence[ProfileTemplate],
+    source: str | None,
+    target: str,
+    written: Callable[[str], str],
+) -> list[tuple[str, str]]:
+    """Return the user's and the model's turn of each example, whose slots are numbered from 1 on; `written` writes a slot."""
+    pairs: list[tuple[str, str]] = []
+    for number, template in enumerate(turns, 1):
+        values = language_values(profile, template, source, target)
+        slots = {name: written(f"{name}{number}") for name in _NAMES}
+        answer = fill(template.answer, {"text": written(f"answer{number}")})
+        pairs.append((fill(template.text, values | slots), answer))
+    return pairs
+
+
+def render_chat(
+    profile: Profile, tokenizer: TextTokenizer, system: str, user: str, before: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Render a turn, after those of examples `before`, by the checkpoint's chat template. If it takes no system prompt, that
+    begins the user's first turn."""
+    turns = [*before, (user, "")]
     if not system:
-        return tokenizer.render_chat(_messages("", user), profile.chat_arguments)
+        return tokenizer.render_chat(chat_messages("", turns), profile.chat_arguments)
     try:
-        rendered = tokenizer.render_chat(_messages(system, user), profile.chat_arguments)
+        rendered = tokenizer.render_chat(chat_messages(system, turns), profile.chat_arguments)
     except ConfigError:  # such as Gemma's "System role not supported"
         rendered = ""
     if system.strip() in rendered:
         return rendered
-    return tokenizer.render_chat(_messages("", f"{system}\n\n{user}"), profile.chat_arguments)
+    turns[0] = f"{system}\n\n{turns[0][0]}", turns[0][1]
+    return tokenizer.render_chat(chat_messages("", turns), profile.chat_arguments)
 
 
 def render_chat_parts(profile: Profile, tokenizer: TextTokenizer, roles: Sequence[Role]) -> tuple[Part, ...]:
@@ -332,7 +430,7 @@ def render_chat_parts(profile: Profile, tokenizer: TextTokenizer, roles: Sequenc
 
     If it takes no system message there, these begin the first user turn. Raises `InvalidRequest` if it takes none of both.
     """
-    turns: list[tuple[Role, str]] = [(role, _message_stand_in(number)) for number, role in enumerate(roles)]
+    turns: list[tuple[Role, str]] = [(role, _stand_in(_message_slot(number))) for number, role in enumerate(roles)]
     for messages in (turns, _without_system(turns)):
         try:
             rendered = tokenizer.render_chat(
@@ -340,25 +438,17 @@ def render_chat_parts(profile: Profile, tokenizer: TextTokenizer, roles: Sequenc
             )
         except ConfigError:  # such as Gemma's "System role not supported"
             continue
-        pieces = _AT_MESSAGE.split(rendered)  # the numbers of messages have the odd indexes
-        if sorted(map(int, pieces[1::2])) == list(range(len(turns))):
-            parts = (Slot(_message_slot(int(piece))) if place % 2 else piece for place, piece in enumerate(pieces))
-            return tuple(part for part in parts if part != "")
+        parts = _cut(rendered, _AT_STAND_IN)
+        if Counter(_slot_names(parts)) == Counter(map(_message_slot, range(len(turns)))):
+            return parts
     raise InvalidRequest(
         f"the chat template of this model does not take messages in this order: {', '.join(roles)[:200]}",
         param="messages",
     )
 
 
-def _message_stand_in(number: int) -> str:
-    return f"DragomanMessage{number}GoesHereQx7"
-
-
 def _message_slot(number: int) -> str:
     return f"message{number}"
-
-
-_AT_MESSAGE = re.compile(_message_stand_in(0).replace("0", r"(\d+)"))
 
 
 def _without_system(turns: Sequence[tuple[Role, str]]) -> list[tuple[Role, str]]:
@@ -371,23 +461,48 @@ def _without_system(turns: Sequence[tuple[Role, str]]) -> list[tuple[Role, str]]
     return rest
 
 
-def _messages(system: str, user: str) -> list[Message]:
-    turn: list[Message] = [{"role": "user", "content": user}]
-    return [{"role": "system", "content": system}, *turn] if system else turn
+def chat_messages(system: str, turns: Sequence[tuple[str, str]]) -> list[Message]:
+    """The messages of turns, of which the last has no answer."""
+    messages: list[Message] = [{"role": "system", "content": system}] if system else []
+    for user, answer in turns:
+        messages += [{"role": "user", "content": user}, {"role": "assistant", "content": answer}]
+    return messages[:-1]
+
+
+def _takes_examples(profile: Profile, tokenizer: TextTokenizer) -> bool:
+    """Whether prompts have a place for examples: the checkpoint's chat template may take no earlier turns."""
+    if not profile.takes_examples:
+        return False
+    simple = ProfileTemplate("{text}", system="Translate." if any(one.system for one in profile.templates) else "")
+    try:
+        render_parts(profile, tokenizer, simple, None, next(iter(profile.languages)), (simple, simple))
+    except ConfigError:
+        return False
+    return True
 
 
 def _cut(rendered: str, at: re.Pattern[str]) -> tuple[Part, ...]:
     parts: list[Part] = []
     place = 0
     for mark in at.finditer(rendered):
-        parts += [rendered[place : mark.start()], _SLOT_OF[mark[0]]]
+        parts += [rendered[place : mark.start()], Slot(mark[1].lower())]
         place = mark.end()
     return tuple(part for part in [*parts, rendered[place:]] if part != "")
 
 
-def _check_cut(parts: tuple[Part, ...], template: ProfileTemplate, tokenizer: TextTokenizer) -> None:
-    found = sorted(part.name for part in parts if isinstance(part, Slot))
-    if found != sorted(template.slots.intersection(_NAMES)):
+def _slot_names(parts: Sequence[Part]) -> list[str]:
+    return [part.name for part in parts if isinstance(part, Slot)]
+
+
+def _texts(names: Sequence[str]) -> list[str]:
+    """Of slots' names, those of examples and of the text."""
+    return [name for name in names if name == "text" or name[-1].isdigit()]
+
+
+def _check_cut(parts: tuple[Part, ...], messages: Sequence[str], tokenizer: TextTokenizer) -> None:
+    """Raise `ConfigError` unless each slot of the messages is there once, and the text after all examples in their order."""
+    found, expected = _slot_names(parts), _slot_names(_cut("".join(messages), _AT_STAND_IN))
+    if sorted(found) != sorted(expected) or _texts(found) != _texts(expected):
         raise ConfigError(
             f"the chat template of {tokenizer.name} loses or repeats the text to translate;"
             " name a profile made for this model with --profile"

@@ -133,6 +133,11 @@ def unescape_tags(output: str, text: str, names: frozenset[str]) -> str:
 _CANONICAL = re.compile(r"<(/?)g(\d{1,5})>|<x(\d{1,5})/>")
 
 
+def has_marks(text: str) -> bool:
+    """Whether a text has marks."""
+    return "<" in text and _CANONICAL.search(text) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class MarkForm:
     """The form of the marks `<g1>`, `</g1>` and `<x1/>` on which a model was trained; `{n}` is the number."""

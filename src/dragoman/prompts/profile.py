@@ -30,7 +30,7 @@ Mode = Literal["chat", "structured", "raw"]
 NameLanguage = Literal["en", "zh"]
 
 TEMPLATE_SLOTS = frozenset({"text", "source", "target", "source_code", "target_code", "number", *SLOTS})
-WIRE_SLOTS = frozenset({"user", "system"})
+WIRE_SLOTS = frozenset({"user", "system", "examples"})
 NO_OPTIONS = PromptOptions()
 _ORDER: tuple[PromptOption, ...] = get_args(PromptOption)
 
@@ -108,6 +108,18 @@ class ProfileTemplate:
 
 
 @dataclass(frozen=True, slots=True)
+class ExampleForm:
+    """How prompts show texts with their translations before the text to translate: as earlier turns of the chat.
+
+    The user's turn of an example is that of the template which a call would get that wants nothing else for this text alone
+    (terms, context); the model's is the template's answer. The checkpoint's chat template writes them; where the profile has
+    a wire, `turn` does, and all of them stand in its slot `{examples}`.
+    """
+
+    turn: str = ""  # both turns of an example, with the slots `{user}` and `{answer}`
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """How a checkpoint is recognised: regular expressions searched for in its name, and values of its config.json."""
 
@@ -142,6 +154,7 @@ class Profile:
     templates: tuple[ProfileTemplate, ...]  # of those that fit, the one that covers most is used; of equals, the first
     languages: Mapping[str, Language]  # by tag
     wire: str | None = None
+    examples: ExampleForm | None = None  # None: its prompts have no place for examples
     control_tokens: tuple[str, ...] = ()  # of wire and templates; the tokenizer must have all of them
     bos: Literal["template", "tokenizer"] = "template"  # tokenizer: first comes what it puts before every text
     chat_arguments: Mapping[str, object] = field(
@@ -171,6 +184,11 @@ class Profile:
     @property
     def needs_source(self) -> bool:
         return all(template.needs_source for template in self.templates)
+
+    @property
+    def takes_examples(self) -> bool:
+        """Whether its prompts have a place for examples; a checkpoint's own chat template may have none."""
+        return self.examples is not None and (self.wire is None or "{examples}" in self.wire)
 
     def serves(self, source: str | None, target: str) -> bool:
         """Whether the model supports this direction. `source` None: the language is not known."""
@@ -230,7 +248,10 @@ def _faults(profile: Profile) -> list[str]:
     faults += [f"wire has an unknown slot {{{slot}}}" for slot in sorted(slots_of(profile.wire) - WIRE_SLOTS)]
     if profile.wire.count("{user}") != 1:
         faults.append("wire must have the slot {user} once")
-    text = "".join((profile.wire, *(template.text for template in profile.templates)))
+    turn = profile.examples.turn if profile.examples else ""
+    if "{examples}" in profile.wire and not (turn.count("{user}") == turn.count("{answer}") == 1):
+        faults.append("a wire with the slot {examples} needs examples with a turn that has {user} and {answer} once")
+    text = "".join((profile.wire, turn, *(template.text for template in profile.templates)))
     faults += [f"control token {token!r} is in no template" for token in profile.control_tokens if token not in text]
     return faults
 
@@ -335,6 +356,7 @@ def _keys(tables: Tables) -> Iterator[tuple[str, frozenset[str], str]]:
             FormalityWords,
             [one.get("formality") for one in _items(tables.get("templates")) if isinstance(one, dict)],
         ),
+        ("examples", ExampleForm, [tables.get("examples")]),
         ("marks", MarkForm, [tables.get("marks")]),
         ("match", Match, [tables.get("match")]),
         ("sampling", Sampling, [tables.get("sampling")]),

@@ -19,6 +19,9 @@ from dragoman.telemetry import requests
 from dragoman.telemetry.requests import CallRegistry
 from dragoman.types import Detection, Event, Planned, TextDone, Translation, TranslationRequest
 
+MOST_SHOWN_CHARACTERS = 4_096
+"""Of the examples in one prompt, for admission: prompts have at most so many tokens of examples that these are in the mean."""
+
 
 class Calls:
     """Translates calls, once a translator is there."""
@@ -65,15 +68,18 @@ class Calls:
         alternatives = Alternatives(request) if request.alternatives else None
         work = alternatives.request if alternatives is not None else request
         characters, copies = sum(map(len, request.texts)), alternatives.copies if alternatives is not None else 1
+        shown = self._shown(request) if request.options.examples else 0  # to the model, with each text
         async with self.registry.call(work, streamed=streamed) as call:
+            call.shown_characters = shown
             async with AsyncExitStack() as stack:
                 charge = await stack.enter_async_context(self.accounts.charging(request, characters))
                 with requests.span("admission"):
-                    permit = stack.enter_context(self.admission.permit(characters * copies, work.priority))
+                    load = (characters + shown * len(request.texts)) * copies
+                    permit = stack.enter_context(self.admission.permit(load, work.priority))
                 async with aclosing(self.translator.events(work, streamed=streamed)) as events:
                     async for event in events:
                         if isinstance(event, TextDone):
-                            permit.release(len(work.texts[event.index]))
+                            permit.release(len(work.texts[event.index]) + shown)
                             call.done(event.index, event.translation)
                             if event.translation.finish_reason == "unchanged" and event.translation.is_free:
                                 charge.free(event.index)
@@ -86,3 +92,10 @@ class Calls:
                 if not streamed and not (trace is not None and trace.is_abandoned):
                     charge.all()
                     charge.characters += alternatives.characters if alternatives is not None else 0
+
+    def _shown(self, request: TranslationRequest) -> int:
+        """The characters of the call's examples that the prompt of each text has, at most; 0 before an engine is there."""
+        if self._translator is None or not self._translator.planner.prompts.takes_examples:
+            return 0
+        characters = sum(len(one.source) + len(one.translation) for one in request.options.examples)
+        return min(characters, MOST_SHOWN_CHARACTERS)

@@ -46,7 +46,7 @@ from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.requests import OK, DocumentRecord
 from dragoman.text import checks
 from dragoman.threads import RUNS
-from dragoman.types import Account, ApiName, Options, TextDone, Translation, TranslationRequest
+from dragoman.types import Account, ApiName, Example, Options, TextDone, Translation, TranslationRequest
 from wholetext.files.content import MOST_LEFT, TEXT_GREW, ReadOptions
 from wholetext.files.segmentfile import Result, StoredSegment, Units
 from wholetext.files.worker import SOURCE, WorkerTask
@@ -405,6 +405,23 @@ class DocumentRuns:
             account=account,
             api=cast(ApiName, document.api),
         )
+
+    async def translate_again(
+        self, document: StoredDocument, texts: Mapping[int, str], account: Account, examples: tuple[Example, ...]
+    ) -> list[int]:
+        """Translate segments of a document that is done, by their numbers, after examples; store each in which the checks find
+        nothing, unless a person has edited it. Return the numbers of these.
+
+        They are an interactive call of the account. Raises what `Calls.translate` does.
+        """
+        request = await self.request(document, texts.values(), account)
+        options = replace(request.options, examples=examples)
+        request = replace(request, options=options, priority=account.priority)
+        translations = await self._parts.calls.translate(request)
+        results = [_result(n, one, _Progress()) for n, one in zip(texts, translations, strict=True)]
+        sound = [one for one in results if not one.warnings]
+        await self._places.of(document).store(document.id, sound)
+        return [one.n for one in sound]
 
     async def _glossary(
         self, document: StoredDocument, options: DocumentOptions

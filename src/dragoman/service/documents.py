@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -34,6 +34,7 @@ from dragoman.errors import (
     file_errors,
 )
 from dragoman.service.alternatives import canonical_form
+from dragoman.service.document_edits import nearest_edits, similar_segments
 from dragoman.service.document_places import DocumentPlaces
 from dragoman.service.document_runs import EQUAL_LANGUAGES, PAGE, DocumentOptions, DocumentRuns, ServerParts, report_of
 from dragoman.service.document_terms import TERMS, Dictionary, DocumentTerms, of_entries, write_terms
@@ -43,7 +44,7 @@ from dragoman.storage.database import Database, utc_now
 from dragoman.storage.document_files import RESULT, full_disk_reported, make_private
 from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, DocumentStore, StoredDocument
 from dragoman.threads import RUNS, SEGMENTS, UPLOADS
-from dragoman.types import Account, ApiName, Translation
+from dragoman.types import Account, ApiName, Example, Translation
 from wholetext.files import formats
 from wholetext.files.segmentfile import Page, StoredSegment
 from wholetext.files.worker import SOURCE
@@ -492,15 +493,55 @@ class Documents:
         """Return up to `count` other translations of a segment, which differ from each other and from its own.
 
         They are an interactive call of the account, with its limits; that of an edited segment may be the model's first one.
-        Raises what `TranslationService.translate` does.
+        What people have edited in the document are its examples. Raises what `TranslationService.translate` does.
         """
         segment = await self._segment(document, n)
         request = await self._runs.request(document, (segment.source,), account)
-        own = replace(request.options, memories=())  # the model's
+        examples = await self._examples(document, segment.source)
+        own = replace(request.options, memories=(), examples=examples)  # the model's
         call = replace(request, alternatives=count, options=own, priority=account.priority)
         [first] = await self._parts.calls.translate(call)
         own = canonical_form(segment.translation or "")
         return [one for one in (first, *first.alternatives) if canonical_form(one.text) != own][:count]
+
+    async def translate_similar(self, document: StoredDocument, n: int, account: Account) -> list[StoredSegment]:
+        """Translate again the segments that are similar to an edited one, after what people have edited in the document; return
+        those that have another translation now. Those that people have edited stay, and so do those whose new one is doubtful.
+
+        They are an interactive call of the account. Raises `InvalidRequest` where `n` is not edited, or the model takes no
+        examples, and what `TranslationService.translate` does.
+        """
+        if not self._parts.calls.translator.planner.prompts.takes_examples:
+            raise InvalidRequest("the prompts of this model have no place for examples, which edits would be")
+        segment = await self._segment(document, n)
+        if not segment.edited:
+            raise InvalidRequest(f"segment {n} is not edited", param="n")
+        files = self.places.of(document)
+        async with self._there(document):
+            edits, units = await files.edits(document.id), await files.units(document.id)
+        sources = [] if units is None else units.sources
+        similar = await SEGMENTS.run(similar_segments, segment.source, sources, {source for source, _ in edits})
+        if not similar:
+            return []
+        examples = await SEGMENTS.run(nearest_edits, segment.source, edits)
+        before = {one.n: one.translation for one in await self._rows(document, similar)}
+        async with self._there(document):
+            changed = await self._runs.translate_again(document, similar, account, examples)
+        found = [one for one in await self._rows(document, changed) if one.translation != before[one.n]]
+        page = await self.segments(document, 0, 1)
+        if found and not await self._store.add_edit(document.id, page.doubtful_total):
+            raise UnknownDocument("the document was deleted")
+        return found
+
+    async def _rows(self, document: StoredDocument, numbers: Iterable[int]) -> list[StoredSegment]:
+        return [await self._segment(document, n) for n in numbers]
+
+    async def _examples(self, document: StoredDocument, text: str) -> tuple[Example, ...]:
+        """What people have edited in a document, as examples for a text: those with the most similar sources, the most similar
+        last."""
+        async with self._there(document):
+            edits = await self.places.of(document).edits(document.id)
+        return await SEGMENTS.run(nearest_edits, text, edits)
 
     @asynccontextmanager
     async def _there(self, document: StoredDocument) -> AsyncGenerator[None]:

@@ -1,9 +1,10 @@
 """After the model: an output is read and checked, and what fails a check is translated again.
 
-An output that fails a check is not returned as it is. `RETRIES` says what is tried next, by the worst finding: in smaller
-segments, line by line, with terms, numbers or placeholders as marks, without the model's comments, with other sampling; the
-better output is taken. Where marks (`text.marks`) are still not kept, the text between them is translated alone, and where
-that fails too, they are put at aligned positions: the structure is always the source's.
+An output that fails a check is not returned as it is. Only the first prompt has examples: if it had any, the next one is the
+same without them. Then `RETRIES` says what is tried, by the worst finding: in smaller segments, line by line, with terms,
+numbers or placeholders as marks, without the model's comments, with other sampling; the better output is taken. Where marks
+(`text.marks`) are still not kept, the text between them is translated alone, and where that fails too, they are put at aligned
+positions: the structure is always the source's.
 
 The number of attempts is bounded (`most_attempts`): a segment as a whole is given to the model at most `MOST_ATTEMPTS` times,
 each quarter or line of it and each text between two marks once, each of its sentences twice (with its marks and without).
@@ -26,6 +27,7 @@ from dragoman.pipelines.base import Pipeline
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import CallSlots, TimeSlices
 from dragoman.service.planner import (
+    ALONE,
     FIRST,
     MIN_SEGMENT_TOKENS,
     Attempt,
@@ -41,7 +43,17 @@ from dragoman.text.capitals import CapitalsWriter
 from dragoman.text.checks import Finding
 from dragoman.text.commentary import without_commentary
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
-from dragoman.types import Completion, EngineSequence, Features, FinishReason, RetryReason, Timings, Usage, WarningCode
+from dragoman.types import (
+    Completion,
+    EngineSequence,
+    Example,
+    Features,
+    FinishReason,
+    RetryReason,
+    Timings,
+    Usage,
+    WarningCode,
+)
 from wholetext.markup import marks
 from wholetext.markup.marks import Block
 from wholetext.markup.segments import (
@@ -85,11 +97,11 @@ RETRIES: Mapping[WarningCode, tuple[tuple[Remedy, ...], ...]] = {
 """By the worst finding of the first output: rounds, each of remedies of which the first that applies is used. A second round
 follows only where the first has findings. What is not here is retried as `_DEFAULT`."""
 
-MOST_ATTEMPTS: Final = 5
-"""How often a segment as a whole is given to the model: the first attempt and one remedy, each once more with twice the limit
-of its output, and once without its marks."""
+MOST_ATTEMPTS: Final = 7
+"""How often a segment as a whole is given to the model: the first attempt, one without examples if that had any, and one
+remedy, each once more with twice the limit of its output, and once without its marks."""
 
-APART = Form(words=False, context=False)
+APART = Form(words=False, context=False, examples=False)
 """The form of sentences that are translated alone because their marks were lost."""
 
 _MARKS_KEPT = frozenset({"cut_around", "aligned"})
@@ -135,6 +147,7 @@ class Output:
     findings: tuple[Finding, ...] = ()
     features: tuple[Features, ...] = ()  # of each completion that it is made of; nothing where they are unknown
     remembered: bool = False  # it is a person's translation, from a translation memory
+    examples: tuple[Example, ...] = ()  # that its prompt had
 
     @property
     def marks_lost(self) -> bool:
@@ -160,7 +173,11 @@ class SegmentTranslator:
             first = await self._attempt(call, job, suffix, segment)
         finally:
             call.slots.release()
-        return await self._retried(call, job, suffix, segment, first) if first.findings else first
+        if not first.findings:
+            return first
+        if not first.examples:
+            return await self._retried(call, job, suffix, segment, first)
+        return await self._without_examples(call, job, suffix, segment, first)
 
     # ---- one attempt
 
@@ -176,7 +193,8 @@ class SegmentTranslator:
     ) -> Output:
         """Translate in one form; where the output reaches its limit, once more with twice that, which a piece has at once."""
         await call.pace.pause()
-        attempt = self.planner.attempt(job, segment, form)
+        similar = await _similar(job, segment) if job.takes_examples and form.examples else ()
+        attempt = self.planner.attempt(job, segment, form, similar)
         longer: EngineSequence | None = None
         generated = 0
         while True:
@@ -216,7 +234,8 @@ class SegmentTranslator:
         begun, trailing, is_submitted = False, "", False
         try:
             await call.pace.pause()
-            attempt = self.planner.attempt(job, segment)
+            similar = await _similar(job, segment) if job.takes_examples else ()
+            attempt = self.planner.attempt(job, segment, FIRST, similar)
             is_shown = attempt.form.words or not segment.marks  # else marks are to be replaced in the whole output
             with requests.span("sequence") as span:
                 sequence = self.planner.sequence(job, suffix, attempt, limit_factor=2)
@@ -284,9 +303,21 @@ class SegmentTranslator:
             timings=(completion.timings,) if completion.timings else (),
             findings=findings,
             features=features,
+            examples=attempt.options.examples,
         )
 
     # ---- when a check fails
+
+    async def _without_examples(
+        self, call: CallContext, job: TextJob, suffix: str, segment: Segment, first: Output
+    ) -> Output:
+        """Translate a segment whose output failed a check after examples: what failed may be theirs. Return the best output."""
+        async with call.slots:
+            alone = await self._attempt(call, job, f"{suffix}.alone", segment, ALONE)
+        alone = replace(alone, retries=(first.findings[0].code, *alone.retries))
+        if alone.findings:
+            alone = await self._retried(call, job, suffix, segment, alone)
+        return with_costs(better(first, alone), first, alone)
 
     async def _retried(self, call: CallContext, job: TextJob, suffix: str, segment: Segment, first: Output) -> Output:
         """Return the best output of a segment whose first one failed a check."""
@@ -318,9 +349,9 @@ class SegmentTranslator:
             if not cleaned:
                 return None
             completion = Completion(cleaned, "stop", 0, 0, cached=True)
-            output = self._read(job, self.planner.attempt(job, segment), completion, 0)
+            output = self._read(job, self.planner.attempt(job, segment, ALONE), completion, 0)
             return None if output.findings else replace(output, features=first.features, retries=(code,))
-        marked, form = segment, Form(context=False, sampled=True)
+        marked, form = segment, Form(context=False, sampled=True, examples=False)
         if remedy == "marked":
             marked, form = _with_missing_marked(job, segment, first)
         async with call.slots:
@@ -338,7 +369,7 @@ class SegmentTranslator:
         segment: Segment,
         pieces: Sequence[Segment],
         *retries: RetryReason,
-        form: Form = FIRST,
+        form: Form = ALONE,
     ) -> Output:
         """Translate each piece alone: a model that drops lines or sentences cannot do so where there is only one."""
 
@@ -379,7 +410,7 @@ class SegmentTranslator:
             return with_costs(around, failed, around)
         unmarked = replace(segment, text=marks.plain(segment.text), marks=())
         async with call.slots:
-            bare = await self._attempt(call, job, f"{suffix}.plain", unmarked, is_piece=True)
+            bare = await self._attempt(call, job, f"{suffix}.plain", unmarked, ALONE, is_piece=True)
         text = marks.aligned(segment.text, bare.plain)
         aligned = Output(
             marks.restore(text, segment.marks, segment.writer),
@@ -403,7 +434,7 @@ class SegmentTranslator:
 
         async def translate(number: int, piece: Segment) -> Output:
             async with call.slots:
-                return await self._attempt(call, job, f"{suffix}.around.{number}", piece, is_piece=True)
+                return await self._attempt(call, job, f"{suffix}.around.{number}", piece, ALONE, is_piece=True)
 
         translated = await gather_all([translate(number, piece) for number, piece in pieces.items()])
         outputs = dict(zip(pieces, translated, strict=True))
@@ -436,6 +467,13 @@ class SegmentTranslator:
             return await self._in_pieces(call, job, suffix, whole, segments)
         await call.slots.acquire()
         return await self.translate(call, job, suffix, segments[0])
+
+
+async def _similar(job: TextJob, segment: Segment) -> Sequence[Example]:
+    """The entries of memories that are similar to a segment, the most similar first."""
+    if job.memory is None:
+        return ()
+    return await job.memory.similar(job.source, marks.with_words(segment.text, segment.marks))
 
 
 def quarters(planner: Planner, job: TextJob, segment: Segment) -> tuple[Segment, ...]:
@@ -479,6 +517,9 @@ def _check(job: TextJob, attempt: Attempt, text: str, plain: str, reason: Finish
     if reason in INCOMPLETE:  # what else it lacks follows from that
         return checks.worst_first([*findings, Finding(INCOMPLETE[reason])])
     findings += checks.findings(marks.plain(segment.text), plain, job.check_context)
+    if examples := attempt.options.examples:
+        ours, theirs = (marks.plain(marks.with_words(one, segment.marks)) for one in (segment.text, text))
+        findings += checks.of_examples(ours, theirs, examples)
     if missing := glossary.missing(text, terms) if terms else ():
         findings.append(Finding(checks.TERMS_MISSING, tuple(translation for _, translation in missing)))
     return checks.worst_first(findings)
@@ -494,8 +535,8 @@ def _with_missing_marked(job: TextJob, segment: Segment, first: Output) -> tuple
     if numbers := missing.get(checks.NUMBERS_CHANGED):
         marked = _with_numbers_marked(marked, numbers)
     if code == checks.NUMBERS_CHANGED or (code == checks.PLACEHOLDERS_LOST and any(m.word for m in segment.marks)):
-        return marked, Form(words=False, context=False)
-    return marked, Form(context=False, sampled=code != checks.TERMS_MISSING)
+        return marked, Form(words=False, context=False, examples=False)
+    return marked, Form(context=False, sampled=code != checks.TERMS_MISSING, examples=False)
 
 
 def _with_numbers_marked(segment: Segment, numbers: Sequence[str]) -> Segment:

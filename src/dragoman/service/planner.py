@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, count
 from typing import TYPE_CHECKING
+
+from rapidfuzz import fuzz
 
 from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
@@ -25,7 +27,15 @@ from dragoman.text.capitals import CapitalsWriter
 from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
 from dragoman.text.glossary import Glossary
-from dragoman.types import Chat, EngineSequence, PromptOptions, TranslationRequest, TranslationWarning, WarningCode
+from dragoman.types import (
+    Chat,
+    EngineSequence,
+    Example,
+    PromptOptions,
+    TranslationRequest,
+    TranslationWarning,
+    WarningCode,
+)
 from wholetext.markup import document, marks
 from wholetext.markup.html import TagRules
 from wholetext.markup.marks import Block, Mark, Piece, Verbatim
@@ -56,6 +66,13 @@ MAX_GLOSSARIES = 16
 
 MAX_TERMS = 32
 """The most glossary terms in one prompt."""
+
+MOST_EXAMPLES = 10
+"""The most examples in one prompt."""
+MOST_EXAMPLE_TOKENS = 1_024
+"""The most tokens of all examples in one prompt, and never more than a quarter of the window."""
+TOKENS_OF_A_JOINT = 4
+"""By which a prompt with one more example may be longer than the example and its turns are alone."""
 
 ALTERNATIVES_TEMPERATURE = 0.8
 """Of sampling another translation than the most probable one."""
@@ -115,6 +132,7 @@ class TextJob:
     check_context: CheckContext
     glossary: Glossary | None = None
     memory: CallMemory | None = None
+    takes_examples: bool = False  # the model does, and there may be some: the caller's, or similar entries of memories
     detected: bool = False
     # Why the text is returned as it is: its language was to be detected, and could not be, or is not served.
     unchanged: TranslationWarning | None = None
@@ -131,9 +149,11 @@ class Form:
     words: bool = True  # words to keep are shown as they are; False: as marks
     context: bool = True  # with the sentences before it, where the profile can
     sampled: bool = False  # chosen at random, with a fixed seed: greedy decoding would give the same again
+    examples: bool = True  # after those that there are for the text
 
 
 FIRST = Form()
+ALONE = Form(examples=False)
 
 
 @dataclass(slots=True)
@@ -194,9 +214,14 @@ class Planner:
         self._glossaries: dict[tuple[object, str], Glossary] = {}  # stored ones, by their key and language
         self._sampled = replace(prompts.sampling, temperature=0.5, top_p=0.9, seed=1)
         self._direction = lru_cache(MAX_DIRECTIONS)(self._make_direction)
+        self._example_tokens = min(MOST_EXAMPLE_TOKENS, max_model_len // 4) if prompts.takes_examples else 0
 
-    def _make_direction(self, source: str, target: str, options: PromptOptions) -> Direction:
-        """Raises `UnsupportedLanguage`, and `InvalidRequest` where the options leave no space for a text."""
+    def _make_direction(self, source: str, target: str, options: PromptOptions, has_examples: bool) -> Direction:
+        """Raises `UnsupportedLanguage`, and `InvalidRequest` where the options leave no space for a text.
+
+        A segment leaves space for the examples of a request that `has_examples`. Similar entries of memories, which long
+        segments seldom have, get what a segment does not need.
+        """
         profile = self.prompts.profile
         if not profile.serves(source, target):
             raise UnsupportedLanguage(f"the model does not translate from {source} to {target}", param="target")
@@ -212,6 +237,9 @@ class Planner:
                 f"{self.max_model_len} tokens",
                 param="context",
             )
+        if has_examples:
+            left = int((window - self._example_tokens) / (1 + 2 * ratio))
+            budget = max(left, MIN_SEGMENT_TOKENS)
         return Direction(
             ratio,
             window,
@@ -241,6 +269,9 @@ class Planner:
         # Two clients may send the same id, and an engine takes no two sequences of one: hence the number.
         unique_id = f"{request.request_id}-{next(self._numbers)}"
         request = replace(request, target=target, source=source, request_id=unique_id)
+        if request.options.examples and request.format not in ("text", "marks"):
+            plain = _without_markup(request)
+            request = replace(request, options=replace(request.options, examples=plain))
         given, options = request.options, NO_OPTIONS
         if given.context or given.instructions or given.formality != "default":
             options = PromptOptions(context=given.context, formality=given.formality, instructions=given.instructions)
@@ -280,8 +311,7 @@ class Planner:
         is_repeated: bool,
     ) -> TextJob:
         wanted = request.options
-        rules = TagRules(wanted.ignore_tags, wanted.splitting_tags, wanted.non_splitting_tags)
-        pieces = document.pieces(text, request.format, wanted.keep, rules)
+        pieces = document.pieces(text, request.format, wanted.keep, _rules(request))
         found = SourceLanguage(request.source)
         if request.source is None or request.is_source_detected:
             found, pieces = self._detected(text, pieces, request)
@@ -289,12 +319,12 @@ class Planner:
         direction, notes, forced_tokens = UNTRANSLATED, tuple[TranslationWarning, ...](), None
         segments: Iterator[Segment | None] = iter(())
         if source is not None and source != request.target and found.unchanged is None:
-            direction = self._direction(source, request.target, options)
+            direction = self._direction(source, request.target, options, bool(wanted.examples))
             note = request.contexts[index] if request.contexts else ""
             segments = self.segments(pieces, source, request, direction, glossary, memory)
             if direction.takes_context:
                 segments = passage.in_context(segments, source, note, is_repeated=is_repeated)
-            if options is not NO_OPTIONS or "plural" in text:
+            if options is not NO_OPTIONS or "plural" in text or wanted.examples:
                 notes = tuple(map(checks.warning, self._notes(text, source, request, options)))
             notes += found.notes
             if request.forced_output_tokens is not None:  # the caller's length, shared evenly among the segments
@@ -313,6 +343,7 @@ class Planner:
             CheckContext(source, request.target, self.detector),
             glossary,
             memory,
+            takes_examples=self.prompts.takes_examples and (memory is not None or bool(wanted.examples)),
             detected=request.source is None or request.is_source_detected,
             unchanged=found.unchanged,
             confidence=found.confidence,
@@ -346,6 +377,8 @@ class Planner:
         plural = request.format == "text" and "plural" in text
         missing = plural and icu_plural_categories_missing(text, request.target)
         notes: tuple[WarningCode, ...] = (checks.PLURAL_CATEGORIES,) if missing else ()
+        if request.options.examples and not self.prompts.takes_examples:
+            notes = (*notes, checks.EXAMPLES_IGNORED)
         asked: dict[str, WarningCode] = {}
         if request.options.context:
             asked["context"] = checks.CONTEXT_IGNORED
@@ -413,8 +446,11 @@ class Planner:
 
     # ---- sequences
 
-    def attempt(self, job: TextJob, segment: Segment, form: Form = FIRST) -> Attempt:
-        """Put the segment into a form, with the options and the glossary's terms that its prompt has."""
+    def attempt(self, job: TextJob, segment: Segment, form: Form = FIRST, similar: Sequence[Example] = ()) -> Attempt:
+        """Put the segment into a form, with the options, the glossary's terms and the examples that its prompt has.
+
+        `similar`: entries of memories, the most similar first.
+        """
         shown = segment.text
         if form.words and segment.marks:
             words = marks.with_words(segment.text, segment.marks)
@@ -428,7 +464,33 @@ class Planner:
         options = job.options
         if context or terms or with_marks:
             options = replace(options, context=context or None, terms=terms, marks=with_marks)
+        if job.takes_examples and form.examples and (examples := self._examples(job, shown, options, similar)):
+            options = replace(options, examples=examples)
         return Attempt(segment, form, shown, options)
+
+    def _examples(
+        self, job: TextJob, shown: str, options: PromptOptions, similar: Sequence[Example]
+    ) -> tuple[Example, ...]:
+        """Return the caller's examples in their order, then the similar ones, of which the most similar comes last.
+
+        So calls with equal examples have prompts with an equal beginning. Where they do not all fit, those that would stand
+        next to the text are kept; of very many that the caller gave, those most similar to the text.
+        """
+        source, target = job.source, job.request.target
+        needed = self.prompts.tokenizer.count(shown) * (1 + 2 * job.direction.ratio) + MARGIN_TOKENS
+        needed += self.prompts.overhead(source, target, options)
+        left = min(self._example_tokens, int(self.max_model_len - needed))
+        ordered = [*_most_similar(job.request.options.examples, shown), *reversed(similar)]
+        chosen: dict[tuple[str, str], Example] = {}
+        for example in map(_example_for(shown), reversed(ordered)):
+            key = example.source, example.translation
+            if len(chosen) == MOST_EXAMPLES or key in chosen:
+                continue
+            tokens = self.prompts.example_tokens(example, source, target, options) + TOKENS_OF_A_JOINT
+            if tokens <= left:
+                chosen[key] = example
+                left -= tokens
+        return tuple(reversed(chosen.values()))
 
     def _fits(self, job: TextJob, segment: Segment, shown: str) -> bool:
         """Whether a segment, which was cut with marks in it, fits the window with the words in their place."""
@@ -495,6 +557,53 @@ def _too_long(given: str, window: int) -> InvalidRequest:
         f"the messages have {given}, which leave no space for an answer in the model's window of {window} tokens",
         param="messages",
     )
+
+
+def _most_similar(examples: tuple[Example, ...], text: str) -> tuple[Example, ...]:
+    """As many examples as a prompt may have, in their order: those whose sources are most similar to the text."""
+    if len(examples) <= MOST_EXAMPLES:
+        return examples
+    text = marks.plain(text)
+    order = sorted(range(len(examples)), key=lambda place: -fuzz.ratio(marks.plain(examples[place].source), text))
+    return tuple(examples[place] for place in sorted(order[:MOST_EXAMPLES]))
+
+
+def _without_markup(request: TranslationRequest) -> tuple[Example, ...]:
+    """The examples of a request for texts with markup: their words alone, as the marks of a text cannot be found in them."""
+    rules = _rules(request)
+
+    def words(half: str) -> str:
+        pieces = document.pieces(half, request.format, request.options.keep, rules)
+        texts = (marks.plain(marks.with_words(one.text, one.marks)) for one in pieces if isinstance(one, Block))
+        return " ".join(filter(None, map(str.strip, texts)))
+
+    halves = ((words(one.source), words(one.translation)) for one in request.options.examples)
+    return tuple(Example(source, translation) for source, translation in halves if source and translation)
+
+
+def _rules(request: TranslationRequest) -> TagRules:
+    wanted = request.options
+    return TagRules(wanted.ignore_tags, wanted.splitting_tags, wanted.non_splitting_tags)
+
+
+def _example_for(shown: str) -> Callable[[Example], Example]:
+    """Return a function that gives an example the marks of a text, if both have the same ones, else none."""
+    form = marks.canonical(shown) if "<" in shown else None
+
+    def fitted(example: Example) -> Example:
+        source, translation = example.source.strip(), example.translation.strip()
+        if "<" not in source and "<" not in translation:
+            return replace(example, source=source, translation=translation)
+        if form is not None and not (marks.lost(shown, source) or marks.lost(source, translation)):
+            return replace(example, source=source, translation=translation)  # it has the text's numbers already
+        own = marks.canonical(source)
+        has_same = form is not None and own is not None and own[0] == source and not marks.lost(form[0], source)
+        if form is None or not has_same or marks.lost(source, translation):
+            return replace(example, source=marks.plain(source), translation=marks.plain(translation))
+        source, translation = (marks.renumber(half, form[1]) for half in (source, translation))
+        return replace(example, source=source, translation=translation)
+
+    return fitted
 
 
 def with_terms_marked(segment: Segment, glossary: Glossary) -> Segment:

@@ -301,6 +301,11 @@ class TranslationService:
         return self._documents is not None
 
     @property
+    def takes_examples(self) -> bool:
+        """Whether the model's prompts have a place for examples; false until they are loaded."""
+        return self._prompts is not None and self._prompts[0].takes_examples
+
+    @property
     def max_file_bytes(self) -> int:
         """The largest file that a client may send, of any kind."""
         return self.settings.documents.max_bytes

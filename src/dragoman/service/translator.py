@@ -29,6 +29,7 @@ from dragoman.types import (
     Chat,
     Completion,
     Event,
+    Example,
     Features,
     FinishReason,
     Planned,
@@ -74,6 +75,7 @@ class TextAssembly:
         self._timings: list[Timings] = []
         self._retries: list[RetryReason] = []
         self._features: list[Features] = []
+        self._examples: list[Example] = []
         self._cached = 0  # segments for which nothing was generated
         self._remembered = 0  # segments from a translation memory
         self._translated = 0  # all segments that were to be translated
@@ -133,6 +135,7 @@ class TextAssembly:
             return
         self._timings += output.timings
         self._retries += output.retries
+        self._examples += output.examples
         if output.retries:
             around = any(reason in ("cut_around", "aligned") for reason in output.retries)
             self._features += (replace(one, retried=True, cut_around=around) for one in output.features)
@@ -177,6 +180,7 @@ class TextAssembly:
                 cached=self._cached,
                 remembered=self._remembered,
                 memory=None if not self._remembered else "part" if self._remembered < self._translated else "whole",
+                examples=tuple(self._examples),
                 detection_confidence=job.confidence,
                 confidence=confidence,
                 features=features,

@@ -339,6 +339,16 @@ class DatabaseFiles:
                 number += len(units)
         return number
 
+    async def edits(self, id: str) -> list[tuple[str, str]]:
+        """See `DocumentFiles`."""
+        c = _segments.c
+        query = select(c.source, c.translation).where(c.document_id == id, c.edited).distinct().limit(MOST_CHANGED)
+
+        def edits(connection: Connection) -> list[tuple[str, str]]:
+            return [(source, translation) for source, translation in connection.execute(query)]
+
+        return await self._database.read(edits)
+
     async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
         """See `DocumentFiles`."""
         c = _segments.c

@@ -94,6 +94,10 @@ class DocumentFiles(Protocol):
         """Write a new file with all segments as they are now, as far as a result needs them; return their number."""
         ...
 
+    async def edits(self, id: str) -> list[tuple[str, str]]:
+        """Return different sources that people have edited with their translations, the first `MOST_CHANGED`."""
+        ...
+
     async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
         """Set a person's translation of segment `n`, and of `all_equal` ones; return the first `MOST_CHANGED` of these, and how
         many are still doubtful."""
@@ -224,6 +228,10 @@ class FolderFiles:
     async def copy_segments(self, id: str, path: Path) -> int:
         """See `DocumentFiles`."""
         return await self._on_segments(RUNS, id, lambda file: file.copy(path))
+
+    async def edits(self, id: str) -> list[tuple[str, str]]:
+        """See `DocumentFiles`."""
+        return await self._on_segments(SEGMENTS, id, lambda file: file.edits())
 
     async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
         """See `DocumentFiles`."""

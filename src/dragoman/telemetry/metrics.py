@@ -122,6 +122,12 @@ class Metrics:
             namespace="dragoman",
             registry=self.registry,
         )
+        self._examples = Counter(
+            "examples",
+            "Examples that prompts had before a text; those that were copied are retries with the code copied_example",
+            namespace="dragoman",
+            registry=self.registry,
+        )
         self._e2e = _Children(
             self._histogram("e2e_seconds", "From a text's arrival to its end, by length band", _SECONDS, "band")
         )
@@ -178,6 +184,8 @@ class Metrics:
             self._retries[(code,)].inc()
         if text.remembered:
             self._remembered.inc(text.remembered)
+        if text.examples:
+            self._examples.inc(text.examples)
         if not text.source_tokens:  # there was nothing to translate, and no engine saw it
             return
         self._e2e[(LENGTH_BANDS[bisect_left(LENGTH_BAND_TOKENS, text.source_tokens)],)].observe(text.e2e_s)
@@ -255,32 +263,31 @@ class RateWindow:
         self._clock = clock
         self._started_s = clock()
         self._ended: deque[_EndedText] = deque()
-        self._characters = 0  # of those
+        self.characters = 0  # of those, and of the examples given with them
 
     def text_ended(self, text: TextRecord) -> None:
         """Count a text, and forget those that ended before the window."""
         now_s = self._clock()
         if text.outcome == OK:
-            self._characters += text.source_characters
-            self._ended.append(
-                _EndedText(now_s, text.e2e_s, text.source_characters, text.prompt_tokens, text.output_tokens, True)
-            )
+            characters = text.source_characters + text.shown_characters
+            self.characters += characters
+            self._ended.append(_EndedText(now_s, text.e2e_s, characters, text.prompt_tokens, text.output_tokens, True))
         elif text.outcome in FAILURES:
             self._ended.append(_EndedText(now_s, 0.0, 0, 0, 0, False))
         self._forget(now_s)
 
     def _forget(self, now_s: float) -> None:
         while self._ended and self._ended[0].at_s < now_s - RATE_WINDOW_S:
-            self._characters -= self._ended.popleft().characters
+            self.characters -= self._ended.popleft().characters
 
     def characters_per_s(self) -> float:
-        """Characters of texts per second, over the window or since the start; 0 when none ended."""
+        """Characters per second, of texts and examples given with them, over the window or since the start; 0 if none ended."""
         now_s = self._clock()
         self._forget(now_s)
         if not self._ended:
             return 0.0
         busy_s = now_s - self._ended[0].at_s + self._ended[0].e2e_s
-        return self._characters / min(max(busy_s, 1e-3), RATE_WINDOW_S)
+        return self.characters / min(max(busy_s, 1e-3), RATE_WINDOW_S)
 
     def summary(self) -> LastMinute:
         """Rates per second and latency percentiles in seconds, over the last minute."""

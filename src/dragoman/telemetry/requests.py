@@ -61,6 +61,8 @@ class TextRecord:
     warnings: tuple[str, ...] = ()  # their codes
     retries: tuple[str, ...] = ()  # why segments were retried, one for each retry
     remembered: int = 0  # segments from a translation memory
+    shown_characters: int = 0  # of the call's examples, which its prompts had besides
+    examples: int = 0  # that prompts of its segments had, in whose outputs the translation is
     text: str | None = field(default=None, repr=False)  # the source, where the recorder keeps it
     kind: TextKind = "interactive"
 
@@ -204,6 +206,7 @@ class CallTracker:
     ended: dict[int, TextRecord] = field(default_factory=dict[int, TextRecord])  # by their places
     arrived_unix_s: float = field(default_factory=time.time)
     began_s: float = field(default_factory=monotonic)
+    shown_characters: int = 0  # of the examples that the prompt of each text has
 
     async def end_others(self, outcome: str) -> None:
         """End the texts without a translation with the call's outcome."""
@@ -239,6 +242,8 @@ class CallTracker:
             warnings=tuple([warning.code for warning in translation.warnings]) if translation else (),
             retries=translation.retries if translation else (),
             remembered=translation.remembered if translation else 0,
+            shown_characters=self.shown_characters,
+            examples=len(translation.examples) if translation else 0,
             text=text if self.registry.keep_text else None,
             kind="document" if self.request.is_document else self.request.priority,
         )

@@ -31,14 +31,17 @@ from dragoman.text.comparisons import (
     repeats_sentence,
     too_few_sentences,
 )
+from dragoman.text.copies import copied
 from dragoman.text.detect import Detector
-from dragoman.types import TranslationWarning, WarningCode
+from dragoman.types import Example, TranslationWarning, WarningCode
+from wholetext.markup import marks
 
 EMPTY_OUTPUT: Final = "empty_output"
 REFUSAL: Final = "refusal"
 REPETITION: Final = "repetition"
 WRONG_LANGUAGE: Final = "wrong_language"
 SOURCE_COPIED: Final = "source_copied"
+COPIED_EXAMPLE: Final = "copied_example"
 LENGTH_LIMIT: Final = "length_limit"
 SENTENCES_DROPPED: Final = "sentences_dropped"
 LENGTH_OUT_OF_BOUNDS: Final = "length_out_of_bounds"
@@ -52,6 +55,7 @@ PLURAL_CATEGORIES: Final = "plural_categories"
 FORMALITY_IGNORED: Final = "formality_ignored"
 CONTEXT_IGNORED: Final = "context_ignored"
 INSTRUCTIONS_IGNORED: Final = "instructions_ignored"
+EXAMPLES_IGNORED: Final = "examples_ignored"
 LANGUAGE_UNDETERMINED: Final = "language_undetermined"
 LANGUAGE_NOT_SERVED: Final = "language_not_served"
 LANGUAGE_DOUBTFUL: Final = "language_doubtful"
@@ -64,6 +68,7 @@ WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
         REPETITION: "The output repeats a part of itself; the translation may be incomplete.",
         WRONG_LANGUAGE: "The translation is not in the target language, or not in its script.",
         SOURCE_COPIED: "The translation is the same as the source; it may not have been translated.",
+        COPIED_EXAMPLE: "The translation is that of an example, or has names or numbers of one, instead of the source's.",
         LENGTH_LIMIT: "The output reached its length limit; the translation may be incomplete.",
         SENTENCES_DROPPED: "The translation has fewer sentences than the source; some may be missing.",
         LENGTH_OUT_OF_BOUNDS: "The translation is much shorter or longer than the source.",
@@ -77,6 +82,7 @@ WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
         FORMALITY_IGNORED: "The model cannot be given a formality; it was ignored.",
         CONTEXT_IGNORED: "The model cannot be given a context; it was ignored.",
         INSTRUCTIONS_IGNORED: "The model cannot be given instructions; they were ignored.",
+        EXAMPLES_IGNORED: "The model cannot be given examples; they were ignored.",
         LANGUAGE_UNDETERMINED: "The source language could not be detected; the text is returned unchanged.",
         LANGUAGE_NOT_SERVED: "The text is in a language that the model does not translate; it is returned unchanged.",
         LANGUAGE_DOUBTFUL: "The text may be in a language that the model does not translate; give its language.",
@@ -121,6 +127,13 @@ def findings(source: str, output: str, context: CheckContext) -> tuple[Finding, 
         found.append(Finding(COMMENTARY))
     found += _lost(source, output)
     return worst_first(found)
+
+
+def of_examples(source: str, output: str, examples: Sequence[Example]) -> tuple[Finding, ...]:
+    """Return what an output has from an example of its prompt, if it has anything. Source and output are without marks."""
+    pairs = [(marks.plain(one.source), marks.plain(one.translation)) for one in examples]
+    theirs = copied(source, output, pairs)
+    return () if theirs is None else (Finding(COPIED_EXAMPLE, theirs),)
 
 
 def _lost(source: str, output: str) -> Iterator[Finding]:

@@ -201,6 +201,12 @@ class SegmentFile:
             (doubtful_total,) = connection.execute("SELECT count(*) FROM segments WHERE doubtful").fetchone()
         return Page(segments, doubtful_total if doubtful else total, doubtful_total)
 
+    def edits(self) -> list[tuple[str, str]]:
+        """Return different sources that people have edited with their translations, the first `MOST_CHANGED`."""
+        query = f"SELECT DISTINCT source, translation FROM segments WHERE edited LIMIT {MOST_CHANGED}"
+        with self._connected() as connection:
+            return connection.execute(query).fetchall()
+
     def edit(self, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
         """Set a person's translation of segment `n`, and of `all_equal` ones; return the first `MOST_CHANGED` of these, and how
         many are still doubtful."""

@@ -34,6 +34,8 @@ from dragoman.types import (
 
 TARGET_HEADER = "X-Target-Language"
 PASSED_HEADER = "X-Prompt-Passed"
+EXAMPLES_HEADER = "X-Examples-Used"
+"""How many examples the prompts of an answer had that is no stream; absent: none."""
 _INCOMPLETE = ("length", "repetition")
 
 
@@ -268,7 +270,10 @@ async def answer_call(
         return stream(events, writer, len(asked.request.texts), asked.headers)
     async with while_connected(http.receive):
         translations = await service.calls.translate(asked.request)
-    return JsonResponse(writer.whole(translations), headers=asked.headers)
+    headers = asked.headers
+    if examples := sum(len(one.examples) for one in translations):
+        headers[EXAMPLES_HEADER] = str(examples)
+    return JsonResponse(writer.whole(translations), headers=headers)
 
 
 def is_incomplete(translations: Sequence[Translation]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import json
 import math
 import os
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -142,7 +143,8 @@ def _input_schema(model: type[BaseModel], *names: str) -> dict[str, Any]:
         if properties[name].get("default", 0) is None:
             del properties[name]["default"]
     required = [name for name in whole.get("required", ()) if name in properties]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return schema | ({"$defs": whole["$defs"]} if "$ref" in json.dumps(properties) else {})
 
 
 def _output_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -173,7 +175,7 @@ def _dumped(model: BaseModel) -> dict[str, Any]:
 
 _TRANSLATE_ARGUMENTS = (
     *("text", "target", "source", "format", "context", "consecutive", "glossary", "keep", "formality", "instructions"),
-    *("strict", "deadline_s"),
+    *("examples", "strict", "deadline_s"),
 )
 
 

@@ -94,13 +94,34 @@ export class Segment {
   }
 
   describe({ doubtful, edited, memory, warnings, confidence }) {
-    if (edited) return this.reasons.replaceChildren(el("p", {}, "edited"));
+    if (edited) return this.offerSimilar();
     if (memory && !doubtful) return this.reasons.replaceChildren(el("p", {}, "from the translation memory"));
     if (!doubtful) return this.reasons.replaceChildren();
     const reasons = warnings.map(({ message }) => el("p", {}, el("span", { class: "warning" }, message)));
     if (confidence !== null) reasons.at(-1)?.append(` · ${percent(confidence)}`);
     const tools = el("p", { class: "tools" }, button("Accept", () => this.accept()), button("Alternatives", () => this.edit()?.offer()));
     this.reasons.replaceChildren(...reasons, tools);
+  }
+
+  /** It is edited: where the model can learn from that, the segments similar to it can be translated again. */
+  async offerSimilar() {
+    const note = el("p", {}, "edited");
+    this.reasons.replaceChildren(note);
+    if (!(await server.takesExamples().catch(() => false)) || note.parentElement !== this.reasons) return;
+    const again = button("Translate similar segments again", () => this.translateSimilar(again));
+    this.reasons.append(el("p", { class: "tools" }, again));
+  }
+
+  async translateSimilar(again) {
+    again.disabled = true;
+    try {
+      const changed = await server.translateSimilar(this.about.id, this.segment.n);
+      this.onChanged(changed);
+      say(byId("announcement"), `${changed.length} translated again`);
+    } catch (error) {
+      this.reasons.prepend(el("p", { class: "fault", role: "alert" }, error.sentence ?? error.message));
+    }
+    again.disabled = false;
   }
 
   pressed(event) {

@@ -159,6 +159,11 @@ let asked = null;
 /** The server's settings, asked for once. */
 const settings = () => (asked ??= json("frontend/settings"));
 
+let model = null;
+
+/** Whether the model can be shown texts with their translations; asked for once. */
+export const takesExamples = async () => (await (model ??= json("v1/models"))).data[0].takes_examples;
+
 const documentPath = (id, rest = "") => `v1/documents/${encodeURIComponent(id)}${rest}`;
 
 /** The most documents of one answer. */
@@ -205,6 +210,11 @@ export const segments = (id, query, signal) => json(documentPath(id, `/segments?
 export async function editSegment(id, n, translation, allEqual) {
   const body = JSON.stringify({ translation, all_equal: allEqual });
   return (await json(documentPath(id, `/segments/${n}`), { method: "PATCH", body, headers: JSON_BODY, wanted: true })).segments;
+}
+
+/** Translate the segments again that are similar to an edited one; returns those that changed. */
+export async function translateSimilar(id, n) {
+  return (await json(documentPath(id, `/segments/${n}/similar`), { method: "POST", wanted: true })).segments;
 }
 
 /** Other translations of a segment: `[{text, confidence, warnings}]`. */

@@ -5,6 +5,7 @@
 
 import { Alternatives } from "./alternatives.js";
 import { byId, el, say } from "./dom.js";
+import { remark } from "./examples.js";
 import { ago, duration, plural } from "./format.js";
 import { mark } from "./languages.js";
 import * as server from "./server.js";
@@ -147,7 +148,7 @@ export class Translator {
     this.pair.detect(translation.detected ? translation.source : "");
     mark(this.source, request.source || known(translation.source));
     this.measure(translation, firstS, totalS);
-    this.report(...this.remarks(translation));
+    this.report(...this.remarks(translation), ...shown(translation, request));
     this.announce(translation.text, request.target);
     this.alternatives.offer(request, translation);
   }
@@ -209,7 +210,7 @@ export class Translator {
     if (!(error instanceof server.ServerError)) throw error;
   }
 
-  /** Remarks below the translation; none clears them. */
+  /** Remarks below the translation, texts or elements; none clears them. */
   report(...remarks) {
     delete this.notes.dataset.kind;
     this.notes.replaceChildren(...remarks.map((remark) => el("p", {}, remark)));
@@ -237,6 +238,12 @@ export class Translator {
     }
     setTimeout(() => say(this.copyButton, "Copy"), 1500);
   }
+}
+
+/** What there is to say of the examples that the model was shown. */
+function shown(translation, { text, source, target }) {
+  if (!translation.examples) return [];
+  return [remark(translation.examples, { text, source: source || known(translation.source), target })];
 }
 
 /** The tag of a language; "" of one that could not be detected. */
