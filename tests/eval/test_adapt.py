@@ -25,7 +25,7 @@ from dragoman_bench.cli.eval import command
 from dragoman_bench.eval.adapt import Adapt, begin, chrf, tables, write_adapt_page
 from dragoman_bench.eval.apis import ApiOptions, translation_api
 from dragoman_bench.eval.catalogues import BANDS, EQUAL, MARKED, NONE, choose, normalised, read_catalogues, stored
-from tests.bench.serving import serving, stats
+from tests.bench.serving import Handler, serving, stats
 from wholetext.files import tmx
 from wholetext.files.exports import TMX_TAIL
 
@@ -159,7 +159,7 @@ class Server:
         async def about(_: web.Request) -> web.StreamResponse:
             return web.json_response(stats(model=self.model))
 
-        routes = {
+        routes: dict[str, Handler] = {
             "/v1/translate": self.translate,
             "/v1/stats": about,
             "/v1/memories": self.memory,
