@@ -71,7 +71,7 @@ class Scheduling(LoadScopeScheduling):
 
 
 ENGINE_START_S = 900
-"""pytest's limit for a test of the engine: the first one waits for its start, which compiles for minutes on a loaded machine."""
+"""pytest's limit for a test of the engine: the first waits for its start, which compiles for minutes on a loaded machine."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -61,6 +61,8 @@ class Similar:
 
     async def read(self, texts: object) -> None: ...
 
+    async def adapted(self, source: str, text: str, own_marks: Sequence[object] | None = None) -> None: ...
+
     async def similar(self, source: str, text: str) -> tuple[Example, ...]:
         self.asked.append(text)
         return self.found(text)

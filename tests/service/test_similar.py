@@ -14,6 +14,7 @@ import pytest
 from rapidfuzz import fuzz
 
 from dragoman.errors import StorageUnavailable
+from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import similar as module
 from dragoman.service.memories import EDITS, SUGGESTIONS, CallMemory
 from dragoman.service.service import TranslationService
@@ -22,8 +23,8 @@ from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Mem
 from dragoman.storage import memories as storage
 from dragoman.storage.database import Database
 from dragoman.storage.memories import MemoryStore
-from dragoman.types import ANONYMOUS, Account, Example, Translation
-from tests.serving import HeldPipeline, request_of, service_over, source_of
+from dragoman.types import ANONYMOUS, Account, EngineSequence, Example, Translation, TranslationRequest
+from tests.serving import HeldPipeline, encoder_of_turns, request_of, service_over, source_of, turns_of
 from tests.storage.conftest import postgres_url as postgres_url
 from tests.storage.conftest import url as url
 from tests.waiting import HANG_S
@@ -373,3 +374,36 @@ async def test_a_number_is_adapted_in_no_text_that_may_not_have_examples(service
     await service.memories.changed(service.memories.store.delete(A.id, "m"))
     await remember(service, entry, memory=SUGGESTIONS, target="ja")
     assert (await translated(service, "Copied 7 files."))[0].memory is None
+
+
+async def test_prompts_have_the_accounts_entries_and_the_answer_says_which(url: str, tmp_path: Path) -> None:
+    """Over the whole way: memory, index, prompt, answer. What another account has is in no prompt."""
+
+    def answer(sequence: EngineSequence) -> str:
+        return f"例は{len(turns_of(sequence)) // 2}件です。"
+
+    settings = Settings(
+        cache=CacheSettings(max_bytes=0), documents=DocumentSettings(folder=str(tmp_path / "documents"))
+    )
+    service = service_over(FakePipeline(answer), settings, encoder=encoder_of_turns(), database=Database(url))
+    await service.start()
+    try:
+        own = (SAVE[0], "ファイルを保存できませんでした。")
+        other = ("Could not open the file.", "ファイルを開けませんでした。")
+        await remember(service, own, other, target="ja")
+        await remember(service, ("Could not close the file.", "秘密です。"), account=B, target="ja")
+        found: list[Translation] = []
+        for account in (A, B, Account("c", "c")):
+            text = "Could not delete the file."
+            request = TranslationRequest((text,), "ja", "en", account=account)
+            [one] = await service.calls.translate(request)
+            found.append(one)
+        shown = [len(one.examples) for one in found]
+        assert shown == [2, 1, 0]
+        assert [one.text for one in found] == [f"例は{number}件です。" for number in shown]
+        assert max(example.similarity for example in found[0].examples) > 75
+        exact = TranslationRequest((SAVE[0],), "ja", "en", account=A)
+        [one] = await service.calls.translate(exact)
+        assert (one.text, one.examples) == (own[1], ())
+    finally:
+        await service.stop()
