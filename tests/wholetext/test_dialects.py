@@ -65,6 +65,7 @@ FOUND = {
         ["Title <g1>words</g1>", "Words", "Words"], "",
     ),
     "definition": ("Term\n:   Words\n\n    Words\n: Words", ["Term", "Words", "Words", "Words"], ""),
+    "field": (":param words: Words\n    and words\n:return: Words", ["Words\nand words", "Words"], "myst"),
     "target": ("(words)=\n# Words", ["Words"], ""),
     "comment line": ("% words\n\nWords", ["Words"], "myst"),
     "break of blocks": ('+++ {"words": "words"}\n\nWords', ["Words"], ""),

@@ -118,6 +118,8 @@ NOTATIONS: tuple[Notation, ...] = (
         r"\[![A-Za-z][\w /-]{0,40}(?:\|[^\[\]\n]{0,100})?\][+-]?[ \t]*+", first=True, quoted=True),
     Notation("definition", "PHP Markdown Extra, kramdown, Pandoc, MkDocs", f"{_KRAMDOWN}#definition-lists", "item",
         r"(?<![^\n]):[ \t]{1,3}(?=[^\s:|-])", first=True),
+    Notation("field", "MyST", "https://myst-parser.readthedocs.io/en/latest/syntax/optional.html#field-lists", "item",
+        r"(?<![^\n]):[A-Za-z][\w .*-]{0,60}:[ \t]{1,3}(?=\S)", first=True, only=frozenset({"myst"})),
     Notation("target", "MyST", f"{_MYST}cross-references", "line", rf"\([^()\s]{{1,100}}\)={_END}", first=True),
     Notation("comment line", "MyST", f"{_MYST}typography", "line", r"%[ \t][^\n]*+", first=True, only=frozenset({"myst"})),
     Notation("break of blocks", "MyST", f"{_MYST}blocks", "line", rf"\+\+\+(?:[ \t]++[\[{{][^\n]*+)?{_END}", first=True),

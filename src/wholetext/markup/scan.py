@@ -347,6 +347,8 @@ class Scan:
             stop = end = self._line_end(stop)
         if row.name == "definition":
             self._put(start, begin, "item", marker="-" + self._text[start + 1 : begin])
+        elif row.name == "field":
+            self._put(start, begin, "item", marker="- ")
         else:
             is_item = row.form == "item"
             self._put(start, begin, "item" if is_item else "head", marker="-   " if is_item else "")
