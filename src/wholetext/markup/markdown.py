@@ -256,10 +256,18 @@ class _Reader:
         self._place_gap(start)
         source = self._slice(start, end)
         tag = _TAG.match(source)
+        pieces = tuple(self._tag_pieces(source)) if "=" in source else ()
         if tag is None or source.endswith("/>"):
-            self._add(InlineItem("single", source), end)
+            self._add(InlineItem("single", source, pieces=pieces), end)
         else:
-            self._add(InlineItem("close" if tag[1] else "open", source, name=f"<{tag[2].lower()}"), end)
+            kind = "close" if tag[1] else "open"
+            self._add(InlineItem(kind, source, name=f"<{tag[2].lower()}", pieces=pieces), end)
+
+    def _tag_pieces(self, tag: str) -> Iterator[Piece]:
+        """Yield the pieces of a tag with a value that is text, such as its title; nothing of another one."""
+        found = [piece for piece in html.pieces(tag, self._masks.keep(self._keep), self._rules) if piece is not None]
+        if any(isinstance(piece, Block) for piece in found):
+            yield from found
 
     def _single(self, start: int, end: int, *, is_word: bool = False) -> None:
         self._place_gap(start)

@@ -277,7 +277,8 @@ class Scan:
         if start < self._at:
             return
         source = self._text[start:stop]
-        pieces = () if kind in ("word", "head") else _with_values(source)
+        pieces = () if kind == "head" else _with_values(source)
+        kind = "single" if pieces and kind == "word" else kind
         if pieces and kind == "line":
             kind = "head"
             self._write(
