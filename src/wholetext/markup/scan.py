@@ -97,7 +97,7 @@ _LINE_REST = re.compile(r"[^\r\n]*")
 _BLANK_LINE = r"\n[ \t>]*+\r?(?=\n|\Z)"
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
 _LONGEST_FENCE = 20  # longer ones are as long
-_MOST_FENCES = 50  # of one length that are looked at for an end
+_MOST_FENCES = 16  # of one length that are looked at for an end
 _FENCES = re.compile(r"^[ \t>]*+(?:\{%[^%{}\n]{1,40}%\})?+(`{3,}|~{3,}|:{3,})[ \t]*+\r?$", re.MULTILINE)
 
 
@@ -153,8 +153,10 @@ class _Ends:
             places = self._fences.get((sign, own), [])
             place = bisect_left(places, (at,))
             for start, stop, own_column in places[place : place + _MOST_FENCES]:
+                if nearest is not None and start > nearest[0]:
+                    break
                 if own_column < column + 4:
-                    nearest = (start, stop) if nearest is None else min(nearest, (start, stop))
+                    nearest = (start, stop)
                     break
         return nearest
 
