@@ -65,6 +65,7 @@ FOUND = {
         ["Title <g1>words</g1>", "Words", "Words"], "",
     ),
     "definition": ("Term\n:   Words\n\n    Words\n: Words", ["Term", "Words", "Words", "Words"], ""),
+    "field": (":param words: Words\n    and words\n:return: Words", ["Words\nand words", "Words"], "myst"),
     "target": ("(words)=\n# Words", ["Words"], ""),
     "comment line": ("% words\n\nWords", ["Words"], "myst"),
     "break of blocks": ('+++ {"words": "words"}\n\nWords', ["Words"], ""),
@@ -80,6 +81,7 @@ FOUND = {
         "Words \\(a_1 + b\\)\n\n\\[\nwords = a_1\n\\]\n\nWords \\[note\\] \\(see words\\)",
         ["Words <x1/>", "Words [note] (see words)"], "",
     ),
+    "label of a formula": ("$$\na_1\n$$ (words)\n\nWords $$a$$ (words:a)", ["Words <x1/>"], ""),
     "environment": ("\\begin{align}\nwords\n\nwords\n\\end{align}\n\nWords \\begin{a}b\\end{a}", ["Words <x1/>"], ""),
     "escape": ("Words \\{{ words \\[[words]]", ["Words {{ words [[words]]"], ""),
     "tag": (
@@ -111,6 +113,11 @@ FOUND = {
         ["Words <g1>words</g1>", "Words", "Words", "Title words"], "",
     ),
     "span": ("Words [words]{.x}", ["Words <g1>words</g1>"], ""),
+    "reference apart": ("Words [more words]\n[a b] [c d]\n\n[a b]: words", ["Words <g1>more words</g1> [c d]"], "mkdocs"),
+    "address with spaces": (
+        "Words [more words](Some words.md), ![](a b.png) [words](see words)",
+        ["Words <g1>more words</g1>, <x2/> [words](see words)"], "",
+    ),
     "embedded page": ("![[words#words|300]]\n\n@[youtube](words)\n\n%[words]", [], ""),
     "wiki link": (
         "Words [[words]] [[words|words]]\n\n| [[words\\|words]] |\n|---|",
@@ -212,6 +219,13 @@ def test_a_value_does_not_end_its_quotes() -> None:
         ("words {ref}`a`", "md", "myst"),
         ("```{r}\nwords\n```", "md", "myst"),
         ("words [@a]", "md", "quarto"),
+        ('words\n\n```ts\nimport a from "b"\n```', "md", ""),
+        ("<script setup>\nimport a from 'b'\n</script>\n\nwords", "md", ""),
+        ("import a from 'b'\n\n<!-- words -->", "md", ""),
+        ("````md\n```{note}\n````", "md", ""),
+        ("!!! note\n    words", "md", "mkdocs"),
+        ("Words {{% include a %}}", "md", ""),
+        ("```{note}\n~~~\n{% link a %}\n~~~\n{% include a %}\n```", "md", "myst"),
     ],
 )
 def test_a_dialect_is_guessed(text: str, extension: str, dialect: str) -> None:
@@ -230,7 +244,7 @@ def digest(text: str) -> str:
 
 def test_the_examples_of_commonmark_are_read_as_they_were() -> None:
     """All 652 of the specification: what is found in them, and what is written for other letters, is what it was before
-    notations of tools were known."""
+    notations of tools were known, but for links whose text is their own label."""
     assert len(_EXAMPLES) == 652
     assert [text for text, expected in _EXAMPLES if digest(text) != expected] == []
 
@@ -239,6 +253,61 @@ def test_the_notations_are_documented() -> None:
     listed = DOCS.read_text("utf-8")
     assert [row.name for row in NOTATIONS if f"| {row.name} | {row.tools} |" not in listed] == []
     assert [name for name in DIALECTS if f"`{name}`" not in listed] == []
+
+
+# ---- links whose text is their label
+
+_LABELS = "\n\n[the words]: a\n[An *image*]: b\n[1]: c\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("See [the words], please.", "sEE [THE WORDS][the words], PLEASE."),
+        ("[the words]", "[THE WORDS][the words]"),
+        ("See [the words][] and ![An *image*].", "sEE [THE WORDS][the words] AND ![aN *IMAGE*][An *image*]."),
+        ("- **[The Words]**: x", "- **[tHE wORDS][The Words]**: X"),
+        ("> See [the\n> words] x", "> sEE [THE\n> WORDS][the words] X"),
+        ("[![An *image*]][the words]{: .btn }", "[![aN *IMAGE*][An *image*]][the words]{: .btn }"),
+        ("[the words]{ .md-button }", "[THE WORDS][the words]{ .md-button }"),
+        ("| [the words] |\n|---|", "| [THE WORDS][the words] |\n|---|"),
+        ("Words [1] and [[the words]]", "wORDS [1] AND [[the words]]"),
+    ],
+)
+def test_a_link_keeps_the_label_that_was_its_text(text: str, expected: str) -> None:
+    assert reading.written(read(text + _LABELS), swapped) == expected + _LABELS
+
+
+def test_a_link_whose_text_stays_needs_no_label() -> None:
+    assert reading.written(read(f"[the words] and more{_LABELS}"), lambda block: block.replace("more", "x")) == (
+        f"[the words] and x{_LABELS}"
+    )
+
+
+# ---- code that CommonMark does not find
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect"),
+    [
+        ('=== "Title"\n\n    ```\n    code\n    ```\n\nWords', ""),
+        ('``` title\n=== "A"\n\n    ``` c\n    code\n    ```\n```\n\n=== "B"\n\n    Words', ""),
+        ("<div>\n<b>Words</b>\n</div>\n```html\n<b>code</b>\n```\n\nWords", "jekyll"),
+        ("```\n{% raw %}code\n{% endraw %}```\n\nWords\n\n```\ncode\n```", "jekyll"),
+        ("Words\n<!-- code --> [words] words\n\n[words]: code", "mkdocs"),
+        ("```{image} code\n:label: code\n:alt: Words\n```\n\n```{note}\n:label: code\nWords\n```", ""),
+        (":::{words}\n:highlight: code\n\nWords\n:::", ""),
+    ],
+)
+def test_code_stays(text: str, dialect: str) -> None:
+    result = reading.written(read(text, dialect), swapped)
+    assert "code" in result
+    assert "CODE" not in result
+    assert "Words" not in result
+
+
+def test_braces_that_the_source_escapes_are_escaped() -> None:
+    assert reading.written(read("Some \\{words\\} here"), swapped) == "sOME \\{WORDS\\} HERE"
 
 
 # ---- front matter

@@ -88,7 +88,7 @@ def test_blocks(text: str, expected: list[str]) -> None:
         ("a `b c` d", "a <x1/> d", [("`b c`", None)]),
         ("a $b$ c", "a <x1/> c", [("$b$", None)]),
         ("a[^1] b\n\n[^1]: 1", "a<x1/> b", [("[^1]", None)]),
-        ("a [r] b [r][] c\n\n[r]: u", "a <x1/> b <x2/> c", [("[r]", None), ("[r][]", None)]),
+        ("a [r] b [r][] c\n\n[r]: u", "a <g1>r</g1> b <g2>r</g2> c", [("[", "]"), ("[", "][]")]),
         ("a <http://b.c> d", "a <x1/> d", [("<http://b.c>", None)]),
         ("a <b>b</b> <br> c", "a <g1>b</g1> <x2/> c", [("<b>", "</b>"), ("<br>", None)]),
         ("a <kbd>b *c*</kbd> d", "a <x1/> d", [("<kbd>b *c*</kbd>", None)]),

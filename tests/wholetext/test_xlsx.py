@@ -80,6 +80,7 @@ def test_a_second_reader_opens_the_result() -> None:
         ("table_header", "Note"),
         ("compared", "Rome"),
         ("compared", "Open"),
+        ("compared", "Open,Closed"),
         ("comment", "A remark"),
     }
     assert len(content.warnings) == 2

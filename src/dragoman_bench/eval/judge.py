@@ -24,6 +24,8 @@ from dragoman_bench.bench.measurement import read_text
 from dragoman_bench.eval.icu import MessageSyntaxError, compare_messages, read_message
 from dragoman_bench.eval.structure import Format, differences, visible
 
+DIALECTS = "Markdown dialects"
+"""A kind whose lines are compared as those of texts: CommonMark's parser takes parts of it for code."""
 HARD_INPUTS = Path(__file__).with_name("hard_inputs.jsonl")
 KINDS = (
     "inline tags",
@@ -36,6 +38,10 @@ KINDS = (
     "placeholders",
     "ICU",
     "Markdown",
+    DIALECTS,
+    "game and forum markup",
+    "options and placeholders",
+    "readings",
     "tokens to keep",
     "lines and lists",
     "very long",
@@ -121,7 +127,7 @@ def judge(one: HardInput, output: str) -> Judgement:
     if one.identical:
         same = output == one.text
         return Judgement(same, same, None, same, () if same else ("there was nothing to translate",))
-    structure = differences(one.format, one.text, output)
+    structure = differences("text" if one.kind == DIALECTS else one.format, one.text, output)
     if one.kind == "ICU" and one.format == "text":
         structure += compare_messages(one.text, output)
     kept = [

@@ -41,8 +41,12 @@ _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?")
 
 
 def differences(kind: Format, source: str, output: str) -> list[str]:
-    """Return a sentence for each difference; empty if the structure is kept."""
-    return _COMPARE[kind](source, output)
+    """Return a sentence for each difference; empty if the structure is kept. Readings (ruby) are aids to read the source's
+    words: they and their tags are not compared."""
+    return _COMPARE[kind](_RUBY.sub("", source), _RUBY.sub("", output))
+
+
+_RUBY = re.compile(r"<(rt|rp|rtc)\b[^<>]*>[^<>]*</\1\s*>|</?(?:ruby|rbc?)\b[^<>]*>", re.IGNORECASE)
 
 
 # ---- blocks and what is in them, for HTML and Markdown
@@ -341,7 +345,12 @@ def _link(value: Any) -> str:
     if not isinstance(value, dict):
         return str(value)
     [(name, fields)] = cast("dict[str, dict[str, Any]]", value).items()
-    return f"{name} {fields['link_type']} {fields['dest_url']} {bool(fields['title'])}"
+    link_type = _LINK_TYPES.get(fields["link_type"], fields["link_type"])
+    return f"{name} {link_type} {fields['dest_url']} {bool(fields['title'])}"
+
+
+_LINK_TYPES = {"Collapsed": "Reference", "Shortcut": "Reference"}
+"""The notations of a link whose text is its own label, which needs the label behind another text."""
 
 
 def _compare_markdown(source: str, output: str) -> list[str]:

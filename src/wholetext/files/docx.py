@@ -239,11 +239,19 @@ class _Story:
                 self._form_field(field, place)
             elif leaf.kind == "single" and name in ("w:drawing", "w:pict", "w:object", "mc:AlternateContent"):
                 self._embedded(leaf.element, place, copies)
+            elif leaf.kind == "single" and name in ("m:oMath", "m:oMathPara"):
+                self._leave_words(leaf.element, place)
         if _HAS_LANGUAGE.search(reader.part.data, element.start, element.end):
             for one in element.walk("w:p"):
                 _set_language(reader.part, one, reader.target)
         if units != len(reader.content.units) and is_right_to_left(reader.target):
             self._direct_right_to_left(element)
+
+    def _leave_words(self, formula: Element, place: str) -> None:
+        """Report the words in a formula, which are not in its variables' script."""
+        words = [one.text for one in formula.walk() if one.name == "m:r" and any(e.name == "m:nor" for e in one.walk())]
+        if _WORD.search(text := " ".join(words)):
+            self._reader.content.leave(place, "formula", text)
 
     def _embedded(self, element: Element, place: str, copies: dict[str, int] | None) -> None:
         """Read a drawing: its alternative text now, its text boxes after the story."""
@@ -281,6 +289,8 @@ class _Story:
                 self._reader.part.regions.append(Region(one.start, one.end, ()))
             elif one.name == "w:listItem" and "w:value" in one.attributes:
                 self._reader.add_attribute(one, "w:displayText", f"{place}, choice")
+            elif one.name == "w:alias" and any(map(str.isalpha, one.get("w:val"))):
+                self._reader.content.leave(place, "control", one.get("w:val"))
             if one.name == "w:listItem" and not one.get("w:displayText") and any(map(str.isalpha, one.get("w:value"))):
                 self._reader.content.leave(place, "value", one.get("w:value"))
 

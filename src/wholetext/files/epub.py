@@ -19,7 +19,7 @@ from wholetext.files.archive import Archive
 from wholetext.files.content import Content, Part, ReadOptions, Region, RegionPiece, keep_nothing
 from wholetext.files.encodings import decode
 from wholetext.files.runs import xml_notation
-from wholetext.files.webpage import in_language
+from wholetext.files.webpage import in_language, leave_drawn
 from wholetext.files.xmlpart import Element, Namespaces, attribute_spans, decoded, elements, tree
 from wholetext.markup import html
 from wholetext.markup.marks import Block, Mark, Piece, Verbatim, Writer, restore
@@ -43,7 +43,6 @@ _NCX_TYPE = "application/x-dtbncx+xml"
 _OF_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _METADATA = ("dc:language", "dc:title", "dc:description")
 _SIGNATURES = "META-INF/signatures.xml"
-_SVG_TEXT = re.compile(r"<(?:\w+:)?text(?=[\s>])[^<>]*>([^<]+)")
 _PAGE_NUMBER = re.compile(r"[\W\d_]*(?:[ivxlcdm]+|[a-z])[\W\d_]*", re.IGNORECASE)
 _XML = Place(xml=True)
 _build = BlockBuilder(keep_nothing, xml_notation)
@@ -118,6 +117,8 @@ class _Reader:
             else:
                 self._read_document(name)
         for one in package.walk():
+            if one.name == "opf:reference" and has_letters(one.get("title")):
+                self._content.leave("guide", "guide", one.get("title"))
             if one.get("property") == "rendition:layout" and one.text.strip() == "pre-paginated":
                 self._content.warnings.append("the pages of this book have a fixed layout: longer text may not fit")
 
@@ -178,8 +179,7 @@ class _Reader:
             raise InvalidFile(f"Invalid file: {name}: {error.message}", param="file") from None
         self._content.warnings += [f"{name}: {warning}" for warning in warnings]
         shown = posixpath.basename(name)
-        for label in filter(has_letters, _SVG_TEXT.findall(text)):
-            self._content.leave(shown, "svg", label)
+        leave_drawn(self._content, text, shown)
         pieces: list[RegionPiece] = []
         paragraphs = 0
         found = html.pieces(text, keep_nothing, xhtml=True)

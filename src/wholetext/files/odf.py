@@ -32,6 +32,7 @@ _OASIS = "urn:oasis:names:tc:opendocument:xmlns:"
 _NAMESPACES = {
     **{f"{_OASIS}{name}:1.0": name for name in ("office", "style", "text", "table", "chart", "presentation", "form")},
     f"{_OASIS}drawing:1.0": "draw",
+    f"{_OASIS}datastyle:1.0": "number",
     f"{_OASIS}xsl-fo-compatible:1.0": "fo",
     f"{_OASIS}svg-compatible:1.0": "svg",
     f"{_OASIS}manifest:1.0": "manifest",
@@ -55,14 +56,19 @@ _PARAGRAPHS = frozenset(
         "text:index-title-template",
         "svg:title",
         "svg:desc",
+        "table:title",
+        "table:desc",
+        "presentation:date-time-decl",
         "presentation:footer-decl",
         "presentation:header-decl",
     ]
 ) | frozenset(_PROPERTIES)
 _LEFT = {"text:tracked-changes": "deleted", "table:tracked-changes": "deleted"}
+_FORMATS = ("number:text", "text:list-level-style-number", "text:outline-level-style")
 _COLLECTED = (
     *(*_PARAGRAPHS, *_LEFT, "office:annotation", "office:forms", "table:table-row", "table:content-validations"),
     *("style:style", "style:default-style", "style:page-layout", "style:master-page", "draw:page"),
+    *_FORMATS,
 )
 _OPENED = ("office:document", "office:document-content", "office:spreadsheet", "table:table")
 _PAIRS = frozenset(
@@ -78,6 +84,7 @@ _RUBY = {"text:ruby": RUBY, "text:ruby-base": BASE}
 _WITH_PARAGRAPHS = frozenset({"text:note", "text:p", "text:h"})  # elements in a paragraph that have others
 _PREFIXES_WITH_PARAGRAPHS = ("draw", "dr3d", "table", "office", "form")
 _TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title", "office:title")
+_SHOWN_BY_FIELDS = ("text:value", "text:string-value-if-true", "text:string-value-if-false")
 _NO_LOOK = re.compile(r"officeooo:.*|fo:(?:language|country|script)|style:(?:language|country|script|rfc-language)\b.*")
 _FROM_LEFT, _FROM_RIGHT = ("start", "left"), ("end", "right")
 _MIRRORED = {"start": "end", "left": "right", "end": "start", "right": "left"}
@@ -185,14 +192,19 @@ class _Reader:
                 case "style:master-page":
                     self._master(element)
                 case _:
-                    is_property = element.name in _PROPERTIES
-                    self._walk(element, f"properties, {element.name[3:]}" if is_property else folder)
+                    self._other(element, folder)
         if not is_document:
             raise InvalidFile(
                 f"Invalid file: it is no {self._options.extension}: no OpenDocument element", param="file"
             )
         self._regions.sort(key=lambda region: region.start)
         self._content.parts.append(Part(name, self._data, encoding, self._regions))
+
+    def _other(self, element: Element, folder: str) -> None:
+        if element.name in _FORMATS:
+            self._leave_format(element)
+        else:
+            self._walk(element, f"properties, {element.name[3:]}" if element.name in _PROPERTIES else folder)
 
     # -- styles
 
@@ -209,6 +221,13 @@ class _Reader:
         if style.get("style:family") == "text":
             look = name if properties and properties.elements else (parent, shown)
             self._looks[name] = self._first.setdefault(look, name) if any(look) else None
+
+    def _leave_format(self, element: Element) -> None:
+        """Report words in formats of numbers and of lists."""
+        is_number = element.name == "number:text"
+        for text in (element.text, element.get("style:num-prefix"), element.get("style:num-suffix")):
+            if re.search(r"[^\W\d_]{2}", text):
+                self._content.leave("styles", "number_format" if is_number else "numbering", text)
 
     def _put_language(self, style: Element) -> None:
         for properties in style.elements:
@@ -419,8 +438,10 @@ class _Reader:
 
     def _left_item(self, element: Element, place: str, reason: str) -> InlineItem:
         text = element.text
-        if has_letters(text):
-            self._content.leave(place, reason, text)
+        others = (one.get(name) for one in (element, *element.walk()) for name in _SHOWN_BY_FIELDS)
+        for shown in dict.fromkeys((text, *others)):
+            if has_letters(shown):
+                self._content.leave(place, reason, shown)
         source = self._slice(element.start, element.end)
         is_word = reason == "field" and any(map(str.isalnum, text))
         return InlineItem("single", source, name=element.name, word=is_word)

@@ -11,10 +11,15 @@ from wholetext.files.encodings import decode
 from wholetext.files.strings import Splice, add_by_lines
 from wholetext.markup import html
 from wholetext.markup.marks import Piece, Verbatim, restore
+from wholetext.markup.spans import has_letters
 
 _ROOT = re.compile(
     r"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)|<html(?=[\s/>])(?P<attributes>(?:[^\"'>]++|\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))*+)"
     r"(?:>|\Z)|<body",
+    re.IGNORECASE,
+)
+_DRAWN = re.compile(
+    r"<(?P<slash>/?)(?:\w{1,20}:)?(?P<name>svg|text|tspan|textPath|title|desc|mtext)(?=[\s>/])[^<>]*+>?+(?P<text>[^<]*+)",
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(r"([^\s=>\"'/]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+)))?")
@@ -26,6 +31,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
     content = Content(warnings=warnings)
     xhtml = options.extension == "xhtml" or text.lstrip().startswith("<?xml")
     pieces = html.pieces(text, keep_nothing, xhtml=xhtml)
+    leave_drawn(content, text, "page")
     splice = Splice(text)
     splice.put(0, len(text), add_by_lines(content, in_language(text, pieces, options.target)))
     content.parts.append(splice.part(encoding))
@@ -50,6 +56,17 @@ def in_language(text: str, pieces: Iterable[Piece | None], target: str, *, added
         elif piece is not None:
             at += len(restore(piece.text, piece.marks, piece.writer))
             yield piece
+
+
+def leave_drawn(content: Content, text: str, place: str) -> None:
+    """Report what drawings and formulas show, which are copied."""
+    depth = 0
+    for found in _DRAWN.finditer(text):
+        name = found["name"].lower()
+        if name == "svg":
+            depth += -1 if found["slash"] else 0 if found[0].rstrip("> \t\r\n")[-1:] == "/" else 1
+        elif (depth > 0 or name in ("text", "mtext")) and has_letters(found["text"]):
+            content.leave(place, "formula" if name == "mtext" else "svg", found["text"])
 
 
 def _edits(text: str, target: str, attribute: str) -> Iterator[tuple[int, int, str]]:

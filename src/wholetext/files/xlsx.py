@@ -95,6 +95,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
     read_properties(package, content, options.target)
     compared, uses = _Compared(), _Uses()
     _read_names(package, compared)
+    _read_pivot_tables(package, compared, content)
     targets = {one.id: one.target for one in package.relationships(package.main)}
     sheets: dict[str, str] = {}
     for element in package.elements(package.main, "x:sheet"):
@@ -112,6 +113,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
         _calculate_on_load(package)
     _read_around(package, content, options, sheets)
     _leave_captions(package, content, sheets)
+    _leave_formats(package, content)
     for reason, what in (("table_header", "headers of tables"), ("compared", "texts that formulas or filters compare")):
         if count := content.left_counts[reason]:
             content.warnings.append(f"{count} {what} were not translated")
@@ -132,6 +134,17 @@ def _read_names(package: Package, compared: _Compared) -> None:
                 compared.add((element.get("name"),), "pivot_field")
     for element in package.elements(package.main, "x:definedName"):
         compared.add_formula(element.text)
+
+
+def _read_pivot_tables(package: Package, compared: _Compared, content: Content) -> None:
+    """Collect and report the captions of pivot tables and of the fields that they compute, which programs write into cells."""
+    for name in package.typed(".pivottable+xml"):
+        for element in package.elements(name, "x:pivotTableDefinition"):
+            fields = [one.get("name") for one in element.walk() if one.name == "x:dataField"]
+            compared.add(fields, "pivot_field")
+            captions = [value for key, value in element.attributes.items() if key.endswith("Caption")]
+            for caption in filter(_WORD.search, (*captions, *fields)):
+                content.leave(f"pivot table {element.get('name')[:40]}", "pivot_field", caption)
 
 
 _String: TypeAlias = tuple[PartReader, Element, str, str]
@@ -230,6 +243,12 @@ def _read_rule(reader: PartReader, element: Element, sheet: str, compared: _Comp
             compared.add_formula(one.text)
         compared.add((one.get("val"), one.get("text")), "compared")
     if element.name in _VALIDATIONS:
+        if (
+            element.get("type") == "list"
+            and (listed := element.child("x:formula1"))
+            and _LITERAL.fullmatch(listed.text)
+        ):
+            reader.content.leave(f"{sheet}!{element.get('sqref')[:20]}, list", "compared", listed.text.strip('"'))
         cells = element.get("sqref") or (one.text if (one := element.child("xm:sqref")) else "")
         for name, most in _PROMPTS.items():
             place = f"{sheet}!{cells[:20]}, prompt"
@@ -300,6 +319,18 @@ def _leave_captions(package: Package, content: Content, sheets: dict[str, str]) 
                 caption = " ".join(unescape(_TAGS.sub(" ", box["text"])).split())
                 if any(map(str.isalpha, caption)):
                     content.leave(f"{sheet}, control", "caption", caption)
+
+
+def _leave_formats(package: Package, content: Content) -> None:
+    """Report words in formats of numbers, which cells show beside the number, and captions of slicers."""
+    for name in package.typed(".styles+xml"):
+        for element in package.elements(name, "x:numFmt"):
+            if _WORD.search(words := " ".join(_LITERAL.findall(element.get("formatCode")))):
+                content.leave("styles", "number_format", words)
+    for name in package.typed(".slicer+xml"):
+        for element in package.elements(name, "x14:slicer"):
+            if _WORD.search(element.get("caption")):
+                content.leave("slicer", "caption", element.get("caption"))
 
 
 def _read_around(package: Package, content: Content, options: ReadOptions, sheets: dict[str, str]) -> None:

@@ -29,7 +29,7 @@ class InlineItem:
     decoded); `offsets` maps each index of `shown`, and its end, to an index of `source`, and is empty where the two are
     equal. `open` and `close` are inline tags that form pairs by `name`. A `single` has no partner; `word` says that it is
     part of a sentence (a placeholder, a URL), so that it never becomes a literal beside the block. `pieces` are those of
-    `source` if a value in a tag is translated (its `title`), else empty.
+    `source` if a value in a tag is translated (its `title`), else empty. `label`: of what closes a link, see `Mark`.
     """
 
     kind: Literal["text", "open", "close", "single"]
@@ -39,6 +39,7 @@ class InlineItem:
     offsets: Sequence[int] = ()
     word: bool = False
     pieces: tuple[Piece, ...] = ()
+    label: str = ""
 
     def part(self, start: int, stop: int) -> InlineItem:
         """Return characters `start` to `stop` of a text item."""
@@ -238,7 +239,7 @@ def _without_edges(nodes: deque[_Node]) -> tuple[list[Piece], deque[_Node], dequ
             head += _pieces(nodes.popleft())
         while nodes and _is_edge(nodes[-1]):
             tail.extendleft(reversed(_pieces(nodes.pop())))
-        if len(nodes) != 1 or nodes[0].closing is None:
+        if len(nodes) != 1 or nodes[0].closing is None or nodes[0].closing.label:
             break
         pair = nodes[0]
         head += _item_pieces(pair.item)
@@ -436,11 +437,9 @@ def _merged(nodes: Iterable[_Node]) -> list[_Node]:
             inner = node.content[0] if len(node.content) == 1 else None
             if not any(map(_has_text, node.content)):
                 node = _Node(_together(_items(node), word=any(map(_is_word, node.content))))
-            elif inner is not None and inner.closing is not None and node.closing is not None:
+            elif inner is not None and (closing := _closing_of_both(node, inner)):
                 both = _together((node.item, inner.item), word=False)
-                opening = replace(node.item, source=both.source, pieces=both.pieces)
-                closing = replace(node.closing, source=inner.closing.source + node.closing.source)
-                node = _Node(opening, closing, inner.content)
+                node = _Node(replace(node.item, source=both.source, pieces=both.pieces), closing, inner.content)
         if singles.items and not blank and _is_blank(node):
             blank = [node]
             continue
@@ -453,6 +452,13 @@ def _merged(nodes: Iterable[_Node]) -> list[_Node]:
         else:
             merged.append(node)
     return [*merged, *([singles.node(), *blank] if singles.items else [])]
+
+
+def _closing_of_both(node: _Node, inner: _Node) -> InlineItem | None:
+    """Return what closes a pair and the only one in it; None unless both are pairs that no label tells apart."""
+    if node.closing is None or inner.closing is None or node.closing.label or inner.closing.label:
+        return None
+    return replace(node.closing, source=inner.closing.source + node.closing.source)
 
 
 def _is_single(node: _Node) -> bool:
@@ -478,7 +484,7 @@ def _number(nodes: Iterable[_Node], marks: list[Mark], texts: list[_Node | str])
             marks.append(Mark(node.item.source, word=node.item.word, pieces=node.item.pieces))
             texts.append(f"<x{number}/>")
             continue
-        marks.append(Mark(node.item.source, node.closing.source, pieces=node.item.pieces))
+        marks.append(Mark(node.item.source, node.closing.source, pieces=node.item.pieces, label=node.closing.label))
         texts.append(f"<g{number}>")
         _number(node.content, marks, texts)
         texts.append(f"</g{number}>")

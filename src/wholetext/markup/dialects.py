@@ -58,6 +58,7 @@ ATTRIBUTE_LIST = rf"\{{:?[ \t]*+(?:{_ATTRIBUTE}[ \t]*+)++\}}"
 _KRAMDOWN_LIST = r"\{:[^{}\n]{0,300}\}"
 _END = r"[ \t]*+(?=\r?$)"
 _MDX = frozenset({"mdx"})
+_WITH_OLD_RULES = frozenset({"mkdocs", "jekyll"})
 _CITING = frozenset({"quarto", "myst"})
 _NAME = r"[A-Za-z][\w-]*+"
 _PATH = r"[^\s()\[\]]"
@@ -117,7 +118,9 @@ NOTATIONS: tuple[Notation, ...] = (
         r"\[![A-Za-z][\w /-]{0,40}(?:\|[^\[\]\n]{0,100})?\][+-]?[ \t]*+", first=True, quoted=True),
     Notation("definition", "PHP Markdown Extra, kramdown, Pandoc, MkDocs", f"{_KRAMDOWN}#definition-lists", "item",
         r"(?<![^\n]):[ \t]{1,3}(?=[^\s:|-])", first=True),
-    Notation("target", "MyST", f"{_MYST}cross-references", "line", rf"\([\w:.-]++\)={_END}", first=True),
+    Notation("field", "MyST", "https://myst-parser.readthedocs.io/en/latest/syntax/optional.html#field-lists", "item",
+        r"(?<![^\n]):[A-Za-z][\w .*-]{0,60}:[ \t]{1,3}(?=\S)", first=True, only=frozenset({"myst"})),
+    Notation("target", "MyST", f"{_MYST}cross-references", "line", rf"\([^()\s]{{1,100}}\)={_END}", first=True),
     Notation("comment line", "MyST", f"{_MYST}typography", "line", r"%[ \t][^\n]*+", first=True, only=frozenset({"myst"})),
     Notation("break of blocks", "MyST", f"{_MYST}blocks", "line", rf"\+\+\+(?:[ \t]++[\[{{][^\n]*+)?{_END}", first=True),
     Notation("command", "LaTeX in Pandoc, Quarto", f"{_PANDOC}#extension-raw_tex", "line",
@@ -133,6 +136,8 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("formula", "MathJax, KaTeX", "https://docs.mathjax.org/en/latest/input/tex/delimiters.html", "formula",
         r"\\[(\[]"),
     Notation("formula", "Jekyll with MathJax", f"{_KRAMDOWN}#math-blocks", "formula", r"\\\\[(\[]", only=frozenset({"jekyll"})),
+    Notation("label of a formula", "MyST", f"{_MYST}math", "single",
+        r"(?:(?<=\$\$)|(?<=\$\$[ ]))\([A-Za-z][\w:.-]{0,80}\)(?=[ \t]*+\r?$)"),
     Notation("environment", "LaTeX", "https://docs.mathjax.org/en/latest/input/tex/eqnumbers.html", "environment",
         r"\\begin\{[A-Za-z]+\*?\}"),
     Notation("escape", "CommonMark", "https://spec.commonmark.org/0.31.2/#backslash-escapes", "copied", r"\\[!-/:-@\[-`{-~]"),
@@ -167,6 +172,13 @@ NOTATIONS: tuple[Notation, ...] = (
     # ---- brackets
     Notation("span", "Pandoc, MyST", f"{_PANDOC}#extension-bracketed_spans", "pair",
         rf"(?<![!\]\\])\[(?P<text>[^\[\]\n]{{1,300}})\]{ATTRIBUTE_LIST}"),
+    Notation("reference apart", "Python-Markdown, kramdown", "https://daringfireball.net/projects/markdown/syntax#link", "pair",
+        r"(?<![!\]\\])\[(?P<text>[^\[\]\n]{1,300})\](?:[ ]|[ ]?\r?\n[ ]{0,3})\[[^\[\]\n]{1,200}\](?![(\[:])",
+        only=_WITH_OLD_RULES),
+    Notation("address with spaces", "Pandoc, Typora, Obsidian", f"{_PANDOC}#inline-links-1", "pair",
+        r"(?<![!\]\\])!?\[(?P<text>[^\[\]\n]{0,300})\]\("
+        r"(?=[^()\n ]{1,300}+[ ])(?=[^()\n]{0,300}(?:://|\.[A-Za-z0-9]{2,5}[ ]?\)))"
+        r"[^()\n\"<>]{1,400}+\)"),
     Notation("embedded page", "Obsidian", f"{_OBSIDIAN}embeds", "word", r"!\[\[[^\[\]\n]{1,300}\]\]"),
     Notation("wiki link", "Obsidian, Foam, GitHub's wikis", f"{_OBSIDIAN}links", "pair",
         r"\[\[[^\[\]|\n]{1,200}(?:\|(?P<text>[^\[\]|\n]{1,200}))?\]\](?![(\[])"),
@@ -188,7 +200,7 @@ NOTATIONS: tuple[Notation, ...] = (
         rf"(?<![\w:]):{_NAME}\[(?P<text>[^\[\]\n]{{1,300}})\](?:\{{[^{{}}\n]{{0,300}}\}})?"),
     # ---- signs. None has a border between a table's cells in it.
     Notation("icon", "MkDocs Material, Hugo", "https://squidfunk.github.io/mkdocs-material/reference/icons-emojis/", "word",
-        r"(?<![\w:]):[a-z][a-z0-9_]*+-[a-z0-9_-]{1,80}:(?![\w:])"),
+        r"(?<![^\W_])(?<!:):[a-z][a-z0-9_]*+-[a-z0-9_-]{1,80}:(?![\w:])"),
     Notation("annotation", "MkDocs Material", "https://squidfunk.github.io/mkdocs-material/reference/annotations/", "word",
         r"\(\d{1,2}\)!"),
     Notation("keys", "MkDocs", f"{_PYMDOWNX}keys/", "word", r"(?<![\w+])\+\+[\w-]{1,30}(?:\+[\w-]{1,30}){0,8}\+\+(?![\w+])"),
@@ -240,10 +252,12 @@ TEXT_PARAMETERS = (
 _TELL_TALES = (
     ("mdx", ("{/*", "import ", "export "), r"^(?:import[ \t]+[\w{*\"'][^\n]*(?:[\"'];?|\{)[ \t]*\r?$"
         r"|export[ \t]+(?:const|default|function)\b)|\{/\*"),
-    ("myst", ("`{", ":{", ": {", "}`", ")="), r"^(?:`{3,}|:{3,})[ \t]*\{[a-z][\w:-]*\}|^\([\w:.-]+\)=[ \t]*\r?$"
+    ("myst", ("`{", ":{", ": {", "}`", ")="), r"^(?:`{3,}|:{3,})[ \t]*\{[a-z][\w:-]*\}|^\([^()\s]{1,100}\)=[ \t]*\r?$"
         r"|\{(?:ref|doc|term|numref|eq|cite[:\w]*|py:\w+)\}`"),
-    ("jekyll", ("{% ", "{:", "_url"), r"\{% (?:include|link|post_url|assign|highlight)\b|\|[ ]?(?:relative|absolute)_url\b"
-        r"|^\{:[ ]?[.#]"),
+    ("jekyll", ("{% ", "{:", "_url"), r"(?<!\{)\{% (?:include|link|post_url|assign|highlight)\b"
+        r"|\|[ ]?(?:relative|absolute)_url\b|^\{:[ ]?[.#]"),
+    ("mkdocs", ("!!! ", "??? ", "=== \"", ":material-", ":octicons-", "{ .md-"),
+        r"^[ ]*(?:!!! [a-z]|\?\?\?\+? [a-z]|===[+!]? \")|:(?:material|octicons)-[a-z-]+:|\{ \.md-"),
     ("quarto", ("{.callout-", "```{", "[@", "{#"), r"^```\{(?:r|python|julia|ojs)\b|\[@[\w:-]+\]|\{\.callout-"
         r"|\{#(?:fig|tbl|sec|eq)-"),
 )  # fmt: skip
@@ -254,7 +268,39 @@ def guessed(text: str, extension: str = "") -> str:
     """The dialect of a text, as its file's extension or notations that only one dialect has say; empty: none does."""
     if extension in _BY_EXTENSION:
         return _BY_EXTENSION[extension]
+    if not any(sign in text for _, signs, _ in _TELL_TALES for sign in signs):
+        return ""
+    text = _without_code(text)
     for name, signs, pattern in _TELL_TALES:
         if any(sign in text for sign in signs) and re.search(pattern, text, re.MULTILINE):
-            return name
+            return name if name != "mdx" or not _NO_MDX.search(text) else ""
     return ""
+
+
+_FENCE = re.compile(r"[ \t>]*+(?:[-*+][ \t]++|\d{1,9}[.)][ \t]++)?(`{3,}|~{3,})[ \t]*+([^`\r\n]*+)")
+_SCRIPT = re.compile(r"[ \t]*+<(script|style)\b", re.IGNORECASE)
+_NO_MDX = re.compile(r"^[ \t]*+<(?:!--|script\b|style\b)", re.MULTILINE | re.IGNORECASE)
+"""HTML that MDX refuses."""
+
+
+def _without_code(text: str) -> str:
+    """The text without what is in blocks of code, scripts and styles, whose first lines stay, as do MyST's directives."""
+    if "```" not in text and "~~~" not in text and not _NO_MDX.search(text):
+        return text
+    lines: list[str] = []
+    signs = closing_tag = ""
+    for line in text.split("\n"):
+        if signs:
+            if line.strip(" \t>\r").startswith(signs) and not line.strip(f" \t>\r{signs[0]}"):
+                signs = ""
+        elif closing_tag:
+            closing_tag = "" if closing_tag in line.lower() else closing_tag
+        else:
+            lines.append(line)
+            if fence := _FENCE.match(line):
+                directive = re.match(r"\{([\w:-]+)\}", fence[2])
+                signs = "" if directive and has_markdown(directive[1].lower()) else fence[1]
+            elif script := _SCRIPT.match(line):
+                end = f"</{script[1].lower()}"
+                closing_tag = "" if end in line.lower() else end
+    return "\n".join(lines)

@@ -3,7 +3,7 @@
 `pyromark` (CommonMark with tables, footnotes, strikethrough, task lists, math, alerts and heading attributes) reports the
 source bytes of each event. Bytes between two events are copied, so that a document comes back unchanged however the parser
 reads it. Paragraphs, headings, list items and table cells are blocks; a hard break ends a block. Emphasis and links are
-pairs. A shortcut link (`[text]` that is its own label) is kept, because a translated label would have no definition. Front
+pairs. A link whose text is its own label (`[text]`, `[text][]`) gets that label behind another text. Front
 matter, code and definitions are copied; `text.html` reads HTML blocks, unless their lines have a prefix such as `> `.
 
 `MarkdownNotation` escapes text that would become markup, and keeps emphasis valid beside other characters.
@@ -31,6 +31,7 @@ from wholetext.markup.masks import LINES, Masks, cut_at_lines
 from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
 from wholetext.markup.scan import QUOTE, notations
 from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS
+from wholetext.markup.spans import has_letters
 
 _OPTIONS = (
     pyromark.Options.ENABLE_TABLES
@@ -51,6 +52,8 @@ _DELIMITERS = {"Emphasis": 1, "Strong": 2, "Strikethrough": 2, "Superscript": 1,
 _SINGLES = frozenset({"Code", "InlineMath", "DisplayMath", "FootnoteReference"})
 _SKIPPED = frozenset({"CodeBlock", "MetadataBlock"})
 _TRANSLATED_LINKS = ("Inline", "Reference")
+_OWN_LABELS = ("Collapsed", "Shortcut")
+_OWN_LABEL = re.compile(r"!?\[(.*?)\](?:\[\])?", re.DOTALL)
 _PREFIX = re.compile(rb"[ \t>]*")  # of a line that continues a block
 _COMMENT = re.compile(r"<!--[^<>]*-->\s*")  # as notations become
 _BLANK_LINE = re.compile(r"\n[ \t\r]*(?=\n)")
@@ -74,6 +77,7 @@ def pieces(text: str, keep: Spans, rules: TagRules | None = None, dialect: str =
 class _Pair:
     name: str
     width: int  # bytes of its opening delimiter
+    label: str = ""  # of a link whose text it is
 
 
 class _Reader:
@@ -158,7 +162,7 @@ class _Reader:
             self._container = name
             if name == "HtmlBlock":
                 self._html = []
-        elif name in ("Link", "Image") and data["link_type"] not in _TRANSLATED_LINKS:
+        elif name in ("Link", "Image") and data["link_type"] not in _TRANSLATED_LINKS and not self._label(start, end):
             self._single(start, end, is_word=True)
             self._skipping = 1
         else:
@@ -166,7 +170,8 @@ class _Reader:
             width = _DELIMITERS[name]
             if name == "Strikethrough" and self._source[start : start + 2] != b"~~":
                 width = 1
-            self._pairs.append(_Pair(name, width))
+            is_label = data is not None and data.get("link_type") in _OWN_LABELS
+            self._pairs.append(_Pair(name, width, self._label(start, end) if is_label else ""))
             self._add(InlineItem("open", self._slice(start, start + width), name=name), start + width)
 
     def _end(self, name: str, data: Any, start: int, end: int) -> None:
@@ -177,8 +182,16 @@ class _Reader:
         elif self._pairs and self._pairs[-1].name == name:
             pair = self._pairs.pop()
             closing = self._at if name in ("Link", "Image") else max(end - pair.width, self._at)
+            if pair.label and self._source.startswith(b"[]", end):  # which no event covers
+                end += 2
             self._place_gap(closing)
-            self._add(InlineItem("close", self._slice(closing, end), name=name), end)
+            self._add(InlineItem("close", self._slice(closing, end), name=name, label=pair.label), end)
+
+    def _label(self, start: int, end: int) -> str:
+        """The text of a link that is its own label; empty for a wiki link, and where it has no word."""
+        found = _OWN_LABEL.fullmatch(self._slice(start, end))
+        is_wiki_link = self._source[max(start - 1, 0) : start + 1] == b"[[" and self._source[end : end + 1] == b"]"
+        return found[1] if found and not is_wiki_link and has_letters(found[1]) else ""
 
     def _html_block(self) -> Iterator[Piece | None]:
         """Parse an HTML block as an HTML document, unless its lines have a prefix."""
@@ -243,10 +256,18 @@ class _Reader:
         self._place_gap(start)
         source = self._slice(start, end)
         tag = _TAG.match(source)
+        pieces = tuple(self._tag_pieces(source)) if "=" in source else ()
         if tag is None or source.endswith("/>"):
-            self._add(InlineItem("single", source), end)
+            self._add(InlineItem("single", source, pieces=pieces), end)
         else:
-            self._add(InlineItem("close" if tag[1] else "open", source, name=f"<{tag[2].lower()}"), end)
+            kind = "close" if tag[1] else "open"
+            self._add(InlineItem(kind, source, name=f"<{tag[2].lower()}", pieces=pieces), end)
+
+    def _tag_pieces(self, tag: str) -> Iterator[Piece]:
+        """Yield the pieces of a tag with a value that is text, such as its title; nothing of another one."""
+        found = [piece for piece in html.pieces(tag, self._masks.keep(self._keep), self._rules) if piece is not None]
+        if any(isinstance(piece, Block) for piece in found):
+            yield from found
 
     def _single(self, start: int, end: int, *, is_word: bool = False) -> None:
         self._place_gap(start)
@@ -362,7 +383,7 @@ def _with_copied_elements(items: list[InlineItem], names: frozenset[str]) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """Properties of a block in the source: how it breaks lines, which entities it uses, which signs it does not escape."""
+    """Properties of a block in the source: how it breaks lines, which signs it writes as entities or escapes, and which not."""
 
     container: str
     has_labels: bool
@@ -388,7 +409,7 @@ class _Context:
                     raw.append(character)
                 elif character == "\n":
                     breaks[source] = breaks.get(source, 0) + 1
-                elif source[0] == "&":
+                elif source[0] == "&" or (character in "{}" and source[0] == "\\"):
                     entities.setdefault(character, source)
         raw_text = "".join(raw)
         line_break = max(breaks, key=breaks.__getitem__) if breaks else "\n" if "\n" in raw_text else " "

@@ -39,13 +39,15 @@ class Mark:
     """The source's notation of a mark: `opening` and, for a pair, `closing`; None for a single.
 
     `word`: the mark is a part of the sentence (a placeholder, a URL) that a model can also read itself. `pieces`: those of
-    `opening` if a value in it is translated (a tag's `title`), apart from the sentence; else empty.
+    `opening` if a value in it is translated (a tag's `title`), apart from the sentence; else empty. `label`: of a link whose
+    text is its own label, that text as the source writes it; else empty.
     """
 
     opening: str
     closing: str | None = None
     word: bool = False
     pieces: tuple[Piece, ...] = field(default=(), compare=False)  # equal openings have equal pieces
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,19 +305,28 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
         return _written(text, writer)
     written: list[str] = []
     edges: list[Edge] = []
+    labelled: dict[int, int] = {}  # links whose text is their label, by number: where they begin
     at = 0
     for found in MARK.finditer(text):
         written.append(_written(text[at : found.start()], writer))
         number = int(found[2] or found[3])
         mark = marks[number - 1] if 0 < number <= len(marks) else Mark("")
+        closing = mark.closing or ""
         if found[2] and mark.closing is not None:
             edges.append((len(written), number, bool(found[1])))
-        written.append((mark.closing or "") if found[1] else mark.opening)
+            if mark.label and not found[1]:
+                labelled[number] = len(written)
+            elif number in labelled and "".join(written[labelled.pop(number) + 1 :]) != mark.label:
+                closing = f"][{_LABEL_BREAK.sub(' ', mark.label)}]{closing.removeprefix(']').removeprefix('[]')}"
+        written.append(closing if found[1] else mark.opening)
         at = found.end()
     written.append(_written(text[at:], writer))
     if arrange is not None:
         arrange(written, edges)
     return "".join(written)
+
+
+_LABEL_BREAK = re.compile(r"[ \t\r]*\n[ \t>]*")
 
 
 def with_translated_pieces(mark: Mark, translations: Iterator[str]) -> Mark:

@@ -126,14 +126,15 @@ class Masks:
         return source + after if token.kind == "item" else before + source + after
 
     def _restored_block(self, block: Block) -> Block:
-        if not any(QUOTE in f"{mark.opening}{mark.closing or ''}" for mark in block.marks):
+        if not any(QUOTE in f"{mark.opening}{mark.closing or ''}{mark.label}" for mark in block.marks):
             return block
         return replace(block, marks=tuple(map(self._restored_mark, block.marks)))
 
     def _restored_mark(self, mark: Mark) -> Mark:
         closing = None if mark.closing is None else self._source(mark.closing)
         pieces = tuple(piece for piece in self.restored(iter(mark.pieces)) if piece is not None)
-        return replace(mark, opening=self._source(mark.opening), closing=closing, pieces=pieces)
+        label = self._source(mark.label)
+        return replace(mark, opening=self._source(mark.opening), closing=closing, pieces=pieces, label=label)
 
 
 LINES = frozenset({"line", "item", "head", "end"})

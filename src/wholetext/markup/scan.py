@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Literal
@@ -36,10 +36,14 @@ class NotationToken:
     mark: str = ""  # `[`: brackets around it are no label of a link
 
 
+_SPACE_IN_ADDRESS = r"\([^()\n ]{1,300}+[ ]"
 _PLACE = (
     r"\n(?=[ \t>]*+(?:[^\sA-Za-z>|#\"'_,.]|import\b|export\b))|`(?:[^`\n]++`(?!`))?+|\\(?=[!-/:-@\[-`{-~]|begin\{)|\{"
-    r"|<(?=[A-Za-z/!%])|\[(?=[\[!@/-]|[a-z][\w-]*+ [\w-]++=|[^\[\]\n]{1,300}+\]\{)|!(?=\[(?:\[|bg))|:(?=[A-Za-z])"
-    r"|@(?=[\[\w{])|\^(?=[\[^\w])|\((?=\d{1,2}\)!)|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()|\u2016"
+    r"|<(?=[A-Za-z/!%])"
+    rf"|\[(?=[\[!@/-]|[a-z][\w-]*+ [\w-]++=|[^\[\]\n]{{1,300}}+\](?:\{{|[ ]?\r?\n?[ ]{{0,3}}\[|{_SPACE_IN_ADDRESS}))"
+    rf"|!(?=\[(?:\[|bg|[^\[\]\n]{{0,300}}+\]{_SPACE_IN_ADDRESS}))|:(?=[A-Za-z])"
+    r"|@(?=[\[\w{])|\^(?=[\[^\w])"
+    r"|\((?=\d{1,2}\)!|[A-Za-z][\w:.-]{0,80}\)[ \t]*+(?:\r?\n|\Z))|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()|\u2016"
 )
 """Where a notation may begin: a line, or a sign. Each branch begins with a sign, so that other text is passed quickly."""
 _PLACES = re.compile(_PLACE)
@@ -93,7 +97,8 @@ _LINE_REST = re.compile(r"[^\r\n]*")
 _BLANK_LINE = r"\n[ \t>]*+\r?(?=\n|\Z)"
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
 _LONGEST_FENCE = 20  # longer ones are as long
-_FENCES = re.compile(r"^[ \t>]*+(`{3,}|~{3,}|:{3,})[ \t]*+\r?$", re.MULTILINE)
+_MOST_FENCES = 16  # of one length that are looked at for an end
+_FENCES = re.compile(r"^[ \t>]*+(?:\{%[^%{}\n]{1,40}%\})?+(`{3,}|~{3,}|:{3,})[ \t]*+\r?$", re.MULTILINE)
 
 
 class _Ends:
@@ -103,7 +108,7 @@ class _Ends:
         self._text = text
         self._places: dict[str, re.Match[str] | None] = {}
         self._runs: dict[int, list[int]] | None = None
-        self._fences: dict[tuple[str, int], list[tuple[int, int]]] | None = None
+        self._fences: dict[tuple[str, int], list[tuple[int, int, int]]] | None = None
         self._environments: dict[int, int] | None = None
 
     def search(self, pattern: str, at: int) -> re.Match[str] | None:
@@ -135,19 +140,24 @@ class _Ends:
         blank = self.search(_BLANK_LINE, stop)
         return places[at] + stop - start if blank is None or places[at] < blank.start() else stop
 
-    def fence(self, sign: str, length: int, at: int) -> tuple[int, int] | None:
-        """Start and stop of the signs that end a fenced block."""
+    def fence(self, sign: str, length: int, column: int, at: int) -> tuple[int, int] | None:
+        """Start and stop of the signs that end a fenced block whose own signs are at `column`: one that is indented by more
+        than three columns is in the block."""
         if self._fences is None:
             self._fences = {}
             for found in _FENCES.finditer(self._text):
                 places = self._fences.setdefault((found[1][0], min(len(found[1]), _LONGEST_FENCE)), [])
-                places.append(found.span(1))
+                places.append((found.start(1), found.end(1), _columns(found[0][: -len(found[0].lstrip(" \t>"))])))
         nearest: tuple[int, int] | None = None
         for own in range(min(length, _LONGEST_FENCE), _LONGEST_FENCE + 1):
             places = self._fences.get((sign, own), [])
             place = bisect_left(places, (at,))
-            if place < len(places) and (nearest is None or places[place] < nearest):
-                nearest = places[place]
+            for start, stop, own_column in places[place : place + _MOST_FENCES]:
+                if nearest is not None and start > nearest[0]:
+                    break
+                if own_column < column + 4:
+                    nearest = (start, stop)
+                    break
         return nearest
 
     def environment(self, start: int) -> int | None:
@@ -269,7 +279,8 @@ class Scan:
         if start < self._at:
             return
         source = self._text[start:stop]
-        pieces = () if kind in ("word", "head") else _with_values(source)
+        pieces = () if kind == "head" else _with_values(source)
+        kind = "single" if pieces and kind == "word" else kind
         if pieces and kind == "line":
             kind = "head"
             self._write(
@@ -313,7 +324,11 @@ class Scan:
     def _pair(self, row: Notation, start: int, stop: int) -> None:
         begin, end = self._text_group(row, start)
         if row.name == "wiki link" and self._text[start + 2 : stop - 2].casefold() in self._labels:
+            self._put(start, stop, "word")
+        elif row.name == "reference apart" and not self._is_reference_apart(start, begin, end, stop):
             self._next = start + 1
+        elif row.name == "span" and self._text[begin:end].casefold() in self._labels:
+            self._next = begin
         elif begin < 0 and self._text.startswith("]:", stop):
             self._write(start, stop, self._add(NotationToken("word", self._text[start:stop], mark="[")))
         elif begin < 0:
@@ -323,6 +338,10 @@ class Scan:
             self._next = begin
             self._later(end, stop, "close", row.name)
 
+    def _is_reference_apart(self, start: int, begin: int, end: int, stop: int) -> bool:
+        label = self._text[self._text.rfind("[", end, stop) + 1 : stop - 1]
+        return label.casefold() in self._labels and self._text[begin:end].casefold() not in self._labels
+
     def _title(self, row: Notation, start: int, stop: int) -> None:
         begin, end = self._text_group(row, start)
         if begin < 0:
@@ -331,6 +350,8 @@ class Scan:
             stop = end = self._line_end(stop)
         if row.name == "definition":
             self._put(start, begin, "item", marker="-" + self._text[start + 1 : begin])
+        elif row.name == "field":
+            self._put(start, begin, "item", marker="- ")
         else:
             is_item = row.form == "item"
             self._put(start, begin, "item" if is_item else "head", marker="-   " if is_item else "")
@@ -344,7 +365,9 @@ class Scan:
         if found is None:
             return
         end = self._end_of_raw(row, stop, found.end())
-        if row.closer == "-->":
+        if row.closer == "-->" and self._dialect in _HTML_ENDS_WITH_ITS_TAG and not self._is_alone(start, end):
+            self._put(start, end, "single")
+        elif row.closer == "-->":
             self._next = end
         else:
             self._put(start, end, self._kind(row, start, end))
@@ -383,13 +406,20 @@ class Scan:
         signs = _FENCE_SIGNS.search(self._text, start, stop)
         if signs is None or signs.start() in self._closing:
             return
-        line_end = self._line_end(stop)
+        is_directive = signs[0][0] == ":"
+        line_end, ending = self._line_end(stop), None
+        if not is_directive:
+            line_start = self._text.rfind("\n", 0, start) + 1
+            column = _columns(self._text[line_start : signs.start()])
+            ending = self._ends.fence(signs[0][0], len(signs[0]), column, line_end)
         directive = _DIRECTIVE.match(self._text, stop, line_end)
-        ending = None if signs[0][0] == ":" else self._ends.fence(signs[0][0], len(signs[0]), line_end)
-        if directive is None or not has_markdown(directive[1].lower()) or (ending is None and signs[0][0] != ":"):
-            self._next = len(self._text) if ending is None and signs[0][0] != ":" else ending[1] if ending else line_end
-            if signs[0][0] == ":":
+        if directive is None or not has_markdown(directive[1].lower()) or (ending is None and not is_directive):
+            self._next = ending[1] if ending else line_end if is_directive else len(self._text)
+            if is_directive:
                 self._put(start, line_end, "line")
+                self._options(line_end)
+            elif ending:
+                self._code_block(start, line_end, ending, has_options=directive is not None)
             return
         if ending:
             self._closing.add(ending[0])
@@ -400,17 +430,37 @@ class Scan:
         self._later(line_end, line_end, "end")
         self._options(line_end)
 
-    def _options(self, at: int) -> None:
-        """The lines of options under a directive of MyST, some of which are text."""
+    def _code_block(self, start: int, line_end: int, ending: tuple[int, int], *, has_options: bool) -> None:
+        """A block of code: what it is given as options may be text, and the tool may find it where CommonMark does not, under
+        a line of HTML or with a tag of Liquid before the signs that end it."""
+        if has_options and any(map(_is_text, self._options_at(line_end))):
+            self._put(start, line_end, "line")
+            self._next = ending[1]
+            rest = _LINE_BREAK.match(self._text, self._options(line_end))
+            if rest:
+                self._later(rest.end(), ending[1], "line")
+        elif self._dialect in _HTML_ENDS_WITH_ITS_TAG:
+            before = max(start - _MOST_INDENTATION, 0)
+            if self._text[ending[0] - 1] == "}" or _IS_BEHIND_TAG.search(self._text, before, start):
+                self._put(start, ending[1], "line")
+
+    def _options_at(self, at: int) -> Iterator[re.Match[str]]:
+        while option := _OPTION.match(self._text, at):
+            yield option
+            at = option.end()
+
+    def _options(self, at: int) -> int:
+        """The lines of options under a directive of MyST, some of which are text. Returns their end."""
         if block := _OPTION_BLOCK.match(self._text, at):
             self._later(block.start(1), block.end(1), "line")
-        while option := _OPTION.match(self._text, at):
+        for option in self._options_at(at):
             at = option.end()
-            if _IS_TEXT_PARAMETER.fullmatch(option[2]):
+            if _is_text(option):
                 self._later(option.start(1), option.start(3), "head")
                 self._later(at, at, "end")
             else:
                 self._later(option.start(1), at, "line")
+        return at
 
     def _code(self, row: Notation, start: int, stop: int) -> None:
         self._next = self._ends.code(start, stop)
@@ -572,8 +622,19 @@ _OPTION = re.compile(r"\r?\n[ \t>]*+(:([\w-]++):[ \t]*+([^\r\n]*))")
 _OPTION_BLOCK = re.compile(
     r"\r?\n[ \t>]*+(---[ \t]*+\r?\n(?:[ \t>]*+(?!---)[^\n]*+\n){0,40}[ \t>]*+---[ \t]*+)(?=\r?\n)"
 )
-_IS_TEXT_PARAMETER = re.compile(TEXT_PARAMETERS)
+_LINE_BREAK = re.compile(r"\r?\n[ \t>]*+")
+_IS_TEXT_PARAMETER = re.compile(rf"(?!label\Z)(?:{TEXT_PARAMETERS})")
+"""Of a directive, whose label is a name."""
+
+
+def _is_text(option: re.Match[str]) -> bool:
+    return _IS_TEXT_PARAMETER.fullmatch(option[2]) is not None and any(map(str.isalpha, option[3]))
+
+
 _FENCE_SIGNS = re.compile("`{3,}|~{3,}|:{3,}")
+_HTML_ENDS_WITH_ITS_TAG = frozenset({"jekyll", "mkdocs"})
+"""Dialects in which a block of HTML does not go on up to a blank line."""
+_IS_BEHIND_TAG = re.compile(r">[ \t]*+\r?\n[ \t]*+\Z")
 _DIRECTIVE = re.compile(r"[ \t]*\{([\w:-]+)\}[ \t]*")
 _ROLE_TARGET = re.compile(r"([^<>`]*[^\s<>`])\s*<[^<>`]+>")
 _EMPHASIS = re.compile(r"(\*{1,3}|~~)([^*~\n]+)(\*{1,3}|~~)")
@@ -595,6 +656,10 @@ _EXPORT = re.compile(
     re.MULTILINE,
 )
 _IMPORT_OR_EXPORT = re.compile(r"(?:import|export)\b")
+
+
+def _columns(indentation: str) -> int:
+    return len(indentation) if "\t" not in indentation else len(indentation.expandtabs(4))
 
 
 def _is_punctuation(character: str) -> bool:
