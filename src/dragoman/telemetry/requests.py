@@ -76,6 +76,7 @@ class CallRecord:
     texts: tuple[TextRecord, ...]
     api: str = "native"  # `dragoman.types.ApiName`
     key_class: str = "none"  # "none", "operator", or the priority of the calls of the account
+    is_chat: bool = False  # the model was given a chat's messages as they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +307,7 @@ class CallRegistry:
                 texts=tuple([tracker.ended[index] for index in range(count)]),
                 api=request.api,
                 key_class=key_class,
+                is_chat=request.chat is not None,
             )
             if trace is not None:
                 trace.calls.append(record)
