@@ -116,6 +116,8 @@ class Metrics:
             _ = self._requests[(outcome,)]
         for reason in REFUSALS:
             _ = self._refusals[(reason,)]
+        for api in ("openai", "ollama"):
+            _ = self._passed[api, OK]
 
     def _texts(self) -> None:
         self._ended = self._counter("texts", "Texts, by languages and outcome", "source", "target", "outcome")

@@ -18,10 +18,10 @@ from itertools import islice, takewhile
 from typing import Any
 
 from dragoman.api.compat import chat_answers, chat_languages, chat_text
-from dragoman.api.compat.chat_languages import Direction
+from dragoman.api.compat.chat_languages import AskedLanguages
 from dragoman.api.compat.chat_languages import tag_of as tag_of
 from dragoman.api.compat.chat_schema import Outline, outline
-from dragoman.api.compat.chat_text import Part
+from dragoman.api.compat.chat_text import SplitMessage
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnclearPrompt, UnknownPrompt
 from dragoman.types import Options, Role, TextFormat, Translation
 
@@ -133,7 +133,7 @@ class _Request:
     told: str
     message: str
     named: str | None
-    said: Direction
+    said: AskedLanguages
     has_examples: bool
     is_answered: bool  # an earlier message was an instruction with its own text
     is_framed: bool  # all messages begin with the same words of translating
@@ -173,7 +173,7 @@ class _Request:
         if part is None and described.target is None:
             self._check_text()
         if described.target is not None:
-            own = Direction(True, (described.target,), described.source)
+            own = AskedLanguages(True, (described.target,), described.source)
         target = self._target(own)
         source = own.source or (self.said.source if described.target is None else None)
         text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.message, self.told)
@@ -219,7 +219,7 @@ class _Request:
                 "the messages ask for something else: this server translates, and does nothing else", param="messages"
             )
 
-    def _form(self) -> chat_answers.Form | None:
+    def _form(self) -> chat_answers.ProgramForm | None:
         if not (self.said.asks or self.message.lstrip()[:1] == "{" or chat_languages.asks(self.message)):
             return None
         heads = (self.told, self.message[:_MAX_TOLD])
@@ -227,22 +227,22 @@ class _Request:
             (one for one in chat_answers.forms() if all(any(mark in head for head in heads) for mark in one.has)), None
         )
 
-    def _part(self, form: chat_answers.Form | None) -> tuple[Part | None, Direction]:
+    def _part(self, form: chat_answers.ProgramForm | None) -> tuple[SplitMessage | None, AskedLanguages]:
         """The text of the message, if it has an instruction, and what that says."""
         if form is not None and form.cut is not None:
             before, _, rest = self.message.partition(form.cut[0])
             text, _, after = rest.rpartition(form.cut[1])
-            part = Part(before, text, after, True)
+            part = SplitMessage(before, text, after, True)
         else:
             part = chat_text.split(self.message, self.told if self.said.targets else "")
-        own = chat_languages.read(part.about) if part is not None else Direction()
+        own = chat_languages.read(part.about) if part is not None else AskedLanguages()
         return (
             (part, own)
             if part is not None and (form is not None or self._is_instruction(part, own))
-            else (None, Direction())
+            else (None, AskedLanguages())
         )
 
-    def _is_instruction(self, part: Part, own: Direction) -> bool:
+    def _is_instruction(self, part: SplitMessage, own: AskedLanguages) -> bool:
         """Whether what stands around a part of the message is an instruction, and not text too."""
         if self.is_framed and own.targets:
             return True
@@ -286,7 +286,7 @@ class _Request:
                 f"the messages before it are instructions, and the last one has none: {HELP}", param="messages"
             )
 
-    def _target(self, own: Direction) -> str:
+    def _target(self, own: AskedLanguages) -> str:
         """The language to translate into. Raises `UnknownPrompt` where the messages name none, or several."""
         common = [one for one in own.targets if one in self.said.targets]
         for tags in (

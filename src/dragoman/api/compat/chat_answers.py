@@ -486,7 +486,7 @@ def _from_yaml(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ProgramForm:
     """How a program's messages hold texts, and how it reads their translations: an entry of `chat_forms.toml`."""
 
     name: str
@@ -568,7 +568,7 @@ def _fill(form: str, values: Mapping[str, object]) -> str:
 
 
 @cache
-def forms() -> tuple[Form, ...]:
+def forms() -> tuple[ProgramForm, ...]:
     """Those of the file."""
     data: Mapping[str, list[dict[str, Any]]] = tomllib.loads(
         Path(__file__).with_name("chat_forms.toml").read_text("utf-8")
@@ -576,9 +576,9 @@ def forms() -> tuple[Form, ...]:
     return tuple(map(_form, data["form"]))
 
 
-def _form(entry: dict[str, Any]) -> Form:
+def _form(entry: dict[str, Any]) -> ProgramForm:
     fields: dict[str, Any] = entry | {name: tuple(entry[name]) for name in ("has", "cut") if name in entry}
-    return Form(**fields)
+    return ProgramForm(**fields)
 
 
 # ---- what a message in JSON says besides its texts

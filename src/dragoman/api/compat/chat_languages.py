@@ -36,6 +36,7 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[\w-]{1,40}")
+_LAST_WORDS = re.compile(r"[A-Za-zÀ-ÿА-яё][\wÀ-ÿ-]{0,40}(?: [A-Za-zÀ-ÿА-яё-]{1,40}){0,2}\Z", re.ASCII)
 _IN_BRACKETS = re.compile(r"[\w -]{2,40}? ?[(（][\w ,-]{2,30}[)）]")
 _TAG = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,4}){0,2}")
 _AFTER_CODE = re.compile(r"\s*(?:[\"'`”’»)\]}>.,;:!?，。：]|$|\n)")
@@ -49,7 +50,7 @@ _CONTEXT_LINE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class AskedLanguages:
     """What a message says of a translation: `targets` are the languages into which it asks for one, each once."""
 
     asks: bool = False
@@ -176,8 +177,9 @@ def before(text: str, place: int) -> str | None:
     for length in range(min(len(text), 14), 1, -1) if not text.isascii() else ():
         if not text[-length:].isascii() and (tag := _names().get(text[-length:].casefold())) is not None:
             return tag
-    for word in list(_WORD.finditer(text))[-3:]:
-        spelt = text[word.start() :]
+    last = _LAST_WORDS.search(text)
+    parts = last[0].split(" ") if last is not None else []
+    for spelt in (" ".join(parts[place:]) for place in range(len(parts))):
         if words("names_like_words").fullmatch(spelt.casefold()) is None and (tag := _known(spelt, "", True)):
             return tag
     return None
@@ -230,23 +232,23 @@ def _sentence(kind: str) -> re.Pattern[str]:
     return re.compile(rf"(?:\A|[.!。\n;；:：,，]|^)[\s#*>\-;\"]{{0,40}}+(?:/\w+ )?(?:{pattern})", re.IGNORECASE)
 
 
-def read(message: str) -> Direction:
+def read(message: str) -> AskedLanguages:
     """What a message says of a translation."""
     if len(message) > 2 * _READ:
         message = f"{message[:_READ]}\n\n{message[-_READ:]}"
     if not asks(message):
-        return Direction()
+        return AskedLanguages()
     return _read(message) if len(message) <= _MAX_KEPT else _read.__wrapped__(message)
 
 
 @lru_cache(maxsize=1024)
-def _read(message: str) -> Direction:
+def _read(message: str) -> AskedLanguages:
     message = _CONTEXT_LINE.sub("", message)
     targets = list(dict.fromkeys(_targets(message)))
     kept = (
         one for one in targets if not any(other.startswith(f"{one}-") for other in targets)
     )  # "Simplified Chinese" is Chinese
-    return Direction(True, tuple(kept), _source(message))
+    return AskedLanguages(True, tuple(kept), _source(message))
 
 
 def _some(pattern: re.Pattern[str], message: str, start: int = 0, stop: int | None = None) -> Iterator[re.Match[str]]:

@@ -84,7 +84,7 @@ HTML = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SplitMessage:
     """A message as instruction and text. `is_marked`: it has marks of both ends (a fence, quotes, a tag)."""
 
     before: str
@@ -99,7 +99,7 @@ class Part:
         return f"{self.before[:_HEAD]}{around}{self.after[-_TAIL:]}"
 
 
-def split(message: str, told: str = "") -> Part | None:
+def split(message: str, told: str = "") -> SplitMessage | None:
     """The text of a message, and what stands around it; None where nothing tells them apart.
 
     `told`: what other messages say; where these already ask for a translation, the message need not do so itself.
@@ -111,7 +111,7 @@ def split(message: str, told: str = "") -> Part | None:
         return None
     if told and (line := _SOURCE_LINE.match(message)) is not None:
         rest = message[line.end() :]
-        part = split(rest, told) or Part("", rest)
+        part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
     part = _behind_first_line(message, bool(told)) or _between_named(message, told) or _json_at_the_end(message)
     if part is None and is_asked and not told:
@@ -124,7 +124,7 @@ def split(message: str, told: str = "") -> Part | None:
     ):
         part = behind
     part = part or _Scan(message, told).part()
-    if part is None and told and (ended := _without_end(Part("", message))).after.strip():
+    if part is None and told and (ended := _without_end(SplitMessage("", message))).after.strip():
         part = ended
     if part is None and is_asked:
         part = (
@@ -133,7 +133,7 @@ def split(message: str, told: str = "") -> Part | None:
     return _without_context(_without_label(part)) if part is not None else None
 
 
-def _behind_pair(message: str) -> Part | None:
+def _behind_pair(message: str) -> SplitMessage | None:
     """The text behind two languages: "English to German: Hello." """
     found = _PAIR_LABEL.match(message)
     if (
@@ -144,7 +144,7 @@ def _behind_pair(message: str) -> Part | None:
         return None
     text = message[found.end() :].strip()
     is_quoted = len(text) > 2 and text[0] == text[-1] == '"' and text.count('"') == 2
-    return Part(
+    return SplitMessage(
         f"Translate from {found['source']} to {found['target']}:", text.strip('"') if is_quoted else text, "", True
     )
 
@@ -154,7 +154,7 @@ _PAIR_LABEL = re.compile(
 )
 
 
-def _behind_first_line(message: str, is_told: bool) -> Part | None:
+def _behind_first_line(message: str, is_told: bool) -> SplitMessage | None:
     """The text behind a first line that is a request and ends with a colon."""
     end = re.compile(r"\s*(?P<line>[^\n]{3,600}?)[:：][ \t*]*\r?\n").match(message)
     if end is None or _opens(message, end.end()) or _is_rules(message, end.end()):
@@ -165,18 +165,18 @@ def _behind_first_line(message: str, is_told: bool) -> Part | None:
     if _NAMED.search(end["line"]) is not None:
         return None
     names = chat_languages.read(end["line"]).targets or (is_told and words("follows").search(end["line"]))
-    return _without_end(Part(message[: end.end()], message[end.end() :].lstrip("\r\n"))) if names else None
+    return _without_end(SplitMessage(message[: end.end()], message[end.end() :].lstrip("\r\n"))) if names else None
 
 
-def _json_at_the_end(message: str) -> Part | None:
+def _json_at_the_end(message: str) -> SplitMessage | None:
     """JSON behind an instruction."""
-    if message.rstrip()[-1:] not in ("]", "}"):
+    if message.rstrip()[-1:] not in ("]", "}") or message.lstrip()[:1] in ("[", "{"):
         return None
     for start in islice(_JSON_START.finditer(message, 0, _HEAD), 5):
         title = message[max(start.start() - 300, 0) : start.start()].rstrip().rpartition("\n")[2]
         is_shown = title.endswith((":", "：")) and words("context").search(title) is not None
         if title and not is_shown and parses_as_json(message[start.start() :]):
-            return Part(message[: start.start()], message[start.start() :].strip(), "", True)
+            return SplitMessage(message[: start.start()], message[start.start() :].strip(), "", True)
     return None
 
 
@@ -192,12 +192,12 @@ def parses_as_json(text: str) -> bool:
     return True
 
 
-def _between_named(message: str, told: str) -> Part | None:
+def _between_named(message: str, told: str) -> SplitMessage | None:
     """The text between two marks that the instruction names, or lines that say BEGIN and END."""
     if (begin := _BEGIN.search(message, 0, _HEAD)) is not None and (
         end := message.rfind(f"\n{begin['left']}END", begin.end())
     ) >= 0:
-        return Part(message[: begin.start()], message[begin.end() : end].strip("\r\n"), message[end:], True)
+        return SplitMessage(message[: begin.start()], message[begin.end() : end].strip("\r\n"), message[end:], True)
     for named in list(_NAMED.finditer(told[-_HEAD:] if told else message[:_HEAD]))[:20]:
         marker = _WORD_MARKS.get((named["word"] or "").lower()) or (named["marker"] or "").strip("\"'`")
         first = message.find(marker, 0 if told else named.end()) if marker else -1
@@ -205,11 +205,11 @@ def _between_named(message: str, told: str) -> Part | None:
         last = find(marker, first + len(marker)) if first >= 0 else -1
         if 0 <= first < last and len(message) - last < _TAIL:
             text = message[first + len(marker) : last].strip()
-            return Part(message[:first], text, message[last + len(marker) :], True)
+            return SplitMessage(message[:first], text, message[last + len(marker) :], True)
     return None
 
 
-def _quoted(message: str) -> Part | None:
+def _quoted(message: str) -> SplitMessage | None:
     """One text in quotes within a sentence that asks for its translation, at the beginning of a paragraph."""
     for start in (0, *(one.end() for one in islice(_PARAGRAPH_END.finditer(message, 0, _HEAD), _MAX_MARKS))):
         found = _OBJECT.match(message, start)
@@ -225,12 +225,12 @@ def _quoted(message: str) -> Part | None:
         return (
             None
             if is_several
-            else Part(message[: found.start("open")], message[found.end() : end], message[end + 1 :], True)
+            else SplitMessage(message[: found.start("open")], message[found.end() : end], message[end + 1 :], True)
         )
     return None
 
 
-def _before_request(message: str) -> Part | None:
+def _before_request(message: str) -> SplitMessage | None:
     """The text before a last paragraph that asks for its translation."""
     tail = message[-_TAIL:].rstrip()
     start = tail.rfind("\n\n")
@@ -244,10 +244,10 @@ def _before_request(message: str) -> Part | None:
     if not chat_languages.tells(request.strip()) or not chat_languages.read(request).targets:
         return None
     at = max(len(message) - _TAIL, 0) + start
-    return Part("", message[:at].rstrip(), message[at:])
+    return SplitMessage("", message[:at].rstrip(), message[at:])
 
 
-def _behind_request(message: str, is_told: bool) -> Part | None:
+def _behind_request(message: str, is_told: bool) -> SplitMessage | None:
     """The text behind a paragraph, or a first line, whose last line is a request as a whole."""
     ends = [
         *islice(_PARAGRAPH_END.finditer(message, 0, _HEAD), _MAX_MARKS),
@@ -264,7 +264,7 @@ def _behind_request(message: str, is_told: bool) -> Part | None:
         )
         follows = words("follows").search(line) is not None and is_sure
         if follows and (is_first or chat_languages.read(line).targets) and not _is_rules(message, end.end()):
-            part = _without_end(Part(message[: end.end()], message[end.end() :]))
+            part = _without_end(SplitMessage(message[: end.end()], message[end.end() :]))
             if not _has_rules(part.text):
                 return part
     return None
@@ -282,9 +282,9 @@ class _Scan:
         asked = None if is_told else words("asks").search(message, 0, _HEAD)
         self._from = asked.start() if asked is not None else (0 if is_told else len(message))
         self._skip = 0
-        self._held: Part | None = None  # what follows a list of terms
+        self._held: SplitMessage | None = None  # what follows a list of terms
 
-    def part(self) -> Part | None:
+    def part(self) -> SplitMessage | None:
         """The text, if it is introduced."""
         if not self._is_told and (strong := self._behind_last_request()) is not None:
             return strong
@@ -301,7 +301,7 @@ class _Scan:
                 return _without_end(part)
         return self._held
 
-    def _behind_last_request(self) -> Part | None:
+    def _behind_last_request(self) -> SplitMessage | None:
         """The text behind a line that is a request with a target and ends with a colon."""
         message = self._message
         for end in islice(_REQUEST_LINE.finditer(message, 0, _HEAD), _MAX_MARKS):
@@ -310,22 +310,22 @@ class _Scan:
                 chat_languages.commands(line) and words("follows").search(line) and chat_languages.read(line).targets
             )
             if is_request and not _opens(message, place) and not _is_rules(message, place):
-                return _without_end(Part(message[:place], message[place:].lstrip("\r\n")))
+                return _without_end(SplitMessage(message[:place], message[place:].lstrip("\r\n")))
         return None
 
-    def _rule(self, opening: re.Match[str]) -> Part | None:
+    def _rule(self, opening: re.Match[str]) -> SplitMessage | None:
         """A line of dashes behind an instruction."""
         at = opening.end()
         is_last = (
             not self._is_told and opening.start() > self._from and _OPENING.search(self._message, at, at + 400) is None
         )
         return (
-            Part(self._message[: opening.start()], self._message[at:])
+            SplitMessage(self._message[: opening.start()], self._message[at:])
             if is_last and not _is_rules(self._message, at)
             else None
         )
 
-    def _marks(self, opening: re.Match[str]) -> Part | None:
+    def _marks(self, opening: re.Match[str]) -> SplitMessage | None:
         """The text between a fence, quotes or a tag."""
         message, kind, name = self._message, opening.lastgroup or "", opening[opening.lastgroup or 0]
         close = f"</{name}>" if kind == "tag" else f"[/{name}]" if kind == "bracket" else name
@@ -344,7 +344,7 @@ class _Scan:
         ):
             end = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]").search(message, opening.end())
             stop = end.start() if end is not None else len(message)
-            return Part(message[: opening.start()], message[opening.end() : stop].strip(), message[stop:], True)
+            return SplitMessage(message[: opening.start()], message[opening.end() : stop].strip(), message[stop:], True)
         if first < 0 or (kind == "tag" and name.lower() in HTML):
             return None
         if words("context").search(about) is not None and not (is_text and kind not in ("tag", "bracket")):
@@ -359,9 +359,9 @@ class _Scan:
             return None
         text = message[opening.end() : last].removeprefix("\r\n").removeprefix("\n")
         text = text.rstrip() if text.endswith(("\n", " ")) else text
-        return Part(message[: opening.start()], text, after, True)
+        return SplitMessage(message[: opening.start()], text, after, True)
 
-    def _colon(self, opening: re.Match[str]) -> Part | None:
+    def _colon(self, opening: re.Match[str]) -> SplitMessage | None:
         """The text behind a line that introduces it, or behind a label."""
         message = self._message
         start = message.rfind("\n", 0, opening.start()) + 1
@@ -375,7 +375,7 @@ class _Scan:
             and words("context").search(line) is not None
         ):
             self._skip = pairs.end()
-            self._held = self._held or Part(message[: pairs.end()], message[pairs.end() :].strip())
+            self._held = self._held or SplitMessage(message[: pairs.end()], message[pairs.end() :].strip())
             return None
         if len(line) > _MAX_LINE or opening.start() < self._from or _opens(message, end):
             return None
@@ -386,7 +386,7 @@ class _Scan:
         text = message[end:]
         text = text.lstrip("\r\n") if begins_line else text.lstrip(" ")
         quoted = re.compile(r"\s*\"([^\"\n]{1,2000})\"\s*").fullmatch(text)
-        return Part(message[:end], quoted[1] if quoted is not None else text, "", quoted is not None)
+        return SplitMessage(message[:end], quoted[1] if quoted is not None else text, "", quoted is not None)
 
     def _introduces(self, line: str, start: int, *, begins_line: bool) -> bool:
         """Whether a line introduces the text, not rules, a format or an example."""
@@ -486,7 +486,7 @@ _STRUCTURED = re.compile(r"\s*(?:[\[{@]|#?\d+\b|<[^<>\n]{0,40}\d)")
 # ---- the end of the text
 
 
-def _without_end(part: Part) -> Part:
+def _without_end(part: SplitMessage) -> SplitMessage:
     """Without a label of the answer, a last note, or context behind the text."""
     if part.is_marked:
         return part
@@ -509,7 +509,7 @@ def _without_end(part: Part) -> Part:
             continue
         at = max(len(text) - _TAIL, 0) + found.start()
         text, after = text[:at].rstrip(), text[at:] + after
-    return Part(before, text.rstrip() if text.endswith("\n") else text, after)
+    return SplitMessage(before, text.rstrip() if text.endswith("\n") else text, after)
 
 
 _INNER = re.compile(
@@ -517,7 +517,7 @@ _INNER = re.compile(
 )
 
 
-def _without_context(part: Part) -> Part:
+def _without_context(part: SplitMessage) -> SplitMessage:
     """Without the context that stands between the same marks before the text."""
     first = part.text.lstrip()[:200].partition("\n")[0]
     inner = _INNER.search(part.text, 0, _HEAD) if part.is_marked and ":" in first else None
@@ -526,7 +526,7 @@ def _without_context(part: Part) -> Part:
     return replace(part, text=part.text[inner.end() :])
 
 
-def _without_label(part: Part) -> Part:
+def _without_label(part: SplitMessage) -> SplitMessage:
     """Without a label, or lines of dashes, that stand around the text too."""
     label = re.compile(r"\s*([^\n:：]{2,60})[:：][ \t*]*\n").match(part.text)
     if label is not None and words("label").fullmatch(label[1]) is not None and not part.is_marked:
