@@ -57,7 +57,7 @@ WORDS = st.sampled_from(
     ]
 )
 TEXTS = st.lists(WORDS, min_size=2, max_size=30).map(" ".join)
-LINES = st.lists(TEXTS, min_size=2, max_size=12)
+LINES = st.lists(TEXTS.map(lambda text: f"Now {text}"), min_size=2, max_size=12)
 
 
 def task(user: str, target: str | None = None, system: str | None = None) -> chat.Task:
