@@ -88,7 +88,11 @@ class UnsupportedLanguage(InvalidRequest):
 
 
 class UnknownPrompt(InvalidRequest):
-    """Messages of a chat that no template explains, so that what to translate is not known."""
+    """Messages of a chat whose request is not understood."""
+
+
+class UnclearPrompt(UnknownPrompt):
+    """Messages that surely ask for a translation into a known language, whose text or whose answer's form is not clear."""
 
 
 class NotATranslation(UnknownPrompt):

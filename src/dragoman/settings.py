@@ -388,10 +388,10 @@ class MemorySettings:
 
 @dataclass(frozen=True, slots=True)
 class OpenAiSettings:
-    unknown_prompts: Literal["refuse", "pass"] = _setting(
-        "refuse",
-        "messages of OpenAI's API that are no known prompt for a translation; pass: the model answers them as they are, "
-        "if its profile says that it follows instructions",
+    unknown_prompts: Literal["auto", "refuse", "pass"] = _setting(
+        "auto",
+        "messages of OpenAI's and Ollama's API that are not understood; auto: a model whose profile says that it follows "
+        "instructions answers those that surely ask for a translation as they are; pass: it answers all",
     )
 
 

@@ -19,7 +19,17 @@ from dragoman.api.compat import chat
 from dragoman.errors import InvalidRequest
 from dragoman.types import Translation
 from tests.api.compat.chat_texts import texts
-from tests.api.compat.test_chat_requests import BLOCKS, LINES, READERS, REQUESTS, ask, batch_of
+from tests.api.compat.test_chat_requests import (
+    BLOCKS,
+    LINES,
+    READERS,
+    REQUESTS,
+    ask,
+    batch_of,
+    form_of,
+    messages_of,
+    read,
+)
 from tests.serving import fake_service, served, source_of
 from wholetext.markup.spans import pseudolocalized
 
@@ -33,7 +43,7 @@ SIZES = (10, 25, 50)
 def outcome(request: dict[str, Any], named: str | None) -> str:
     """How a program's request ends: the answer has each item as the program reads it, or it is refused, or else it is wrong."""
     try:
-        task = chat.parse([(role, text) for role, text in request["messages"]], named)
+        task = read(request, messages_of(request), named)
     except InvalidRequest as error:
         return (
             "not a translation" if request["parses"] == "refused" and error.code == "not_a_translation" else "refused"
@@ -96,8 +106,8 @@ async def batches() -> list[dict[str, Any]]:
                 row[f"in place, {size}"] = 0
                 for at in range(0, len(LINES), size):
                     lines = LINES[at : at + size]
-                    sent, read = batch_of(program, lines)
-                    task = chat.parse(sent, "ja")
+                    request, sent, read_answer = batch_of(program, lines)
+                    task = read(request, sent, "ja")
                     options = {
                         "target": "ja",
                         "source": task.source,
@@ -110,7 +120,7 @@ async def batches() -> list[dict[str, Any]]:
                         native = await http.post("/v1/translate", json={"text": missing, **options})
                         texts_of = (one["text"] for one in native.raise_for_status().json()["translations"])
                         known |= zip(missing, texts_of, strict=True)
-                    back = read(await ask(http, sent))
+                    back = read_answer(await ask(http, sent, **form_of(request)))
                     row[f"in place, {size}"] += sum(
                         len(back) == len(lines) and one.strip() == known[line].strip()
                         for line, one in zip(lines, back, strict=False)

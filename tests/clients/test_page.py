@@ -31,8 +31,9 @@ def test_the_results_of_chat_prompts_are_current() -> None:
     assert [one["program"] for one in results["batches"]] == list(BLOCKS)
     for one in results["batches"]:
         assert {count for name, count in one.items() if name.startswith("in place")} == {one["lines"]} == {1_000}
-    counted = [*results["texts"], *results["catalogues"]]
-    assert {count for one in counted for name, count in one.items() if name.startswith("taken")} == {0}
+    requests = ("instructions of people", "Markdown")  # of which some ask for the target of the request
+    counted = [one for one in (*results["texts"], *results["catalogues"]) if one["kind"] not in requests]
+    assert {one["taken, none"] for one in counted} == {0}
 
 
 def test_failed_cells_are_shown() -> None:

@@ -105,11 +105,19 @@ class Metrics:
         self._api_characters = self._counter(
             "api_characters", "Characters of translated texts, by API and class of key", "api", "key"
         )
+        self._passed = self._counter(
+            "prompts_passed",
+            "Chats whose messages the model was given as they are, by API and outcome",
+            "api",
+            "outcome",
+        )
         # From 0, so that a rate shows the first of them.
         for outcome in (OK, CANCELLED, *codes()):
             _ = self._requests[(outcome,)]
         for reason in REFUSALS:
             _ = self._refusals[(reason,)]
+        for api in ("openai", "ollama"):
+            _ = self._passed[api, OK]
 
     def _texts(self) -> None:
         self._ended = self._counter("texts", "Texts, by languages and outcome", "source", "target", "outcome")
@@ -201,6 +209,8 @@ class Metrics:
         """Count a call by its outcome, and as a refusal where it is one."""
         self._requests[(call.outcome,)].inc()
         self._api_calls[call.api, call.key_class, call.outcome].inc()
+        if call.is_chat:
+            self._passed[call.api, call.outcome].inc()
         if characters := sum([text.source_characters for text in call.texts if text.outcome == OK]):
             self._api_characters[call.api, call.key_class].inc(characters)
         if call.outcome in REFUSALS:

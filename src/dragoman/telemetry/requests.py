@@ -78,6 +78,7 @@ class CallRecord:
     texts: tuple[TextRecord, ...]
     api: str = "native"  # `dragoman.types.ApiName`
     key_class: str = "none"  # "none", "operator", or the priority of the calls of the account
+    is_chat: bool = False  # the model was given a chat's messages as they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +312,7 @@ class CallRegistry:
                 texts=tuple([tracker.ended[index] for index in range(count)]),
                 api=request.api,
                 key_class=key_class,
+                is_chat=request.chat is not None,
             )
             if trace is not None:
                 trace.calls.append(record)

@@ -89,7 +89,7 @@ def test_languages_of_a_system_message(system: str, languages: tuple[str | None,
         ("You are a text embellisher.", "polish this sentence:\n\nHello.", None),
         (None, "polish this sentence:\n\nHello.", "ja"),
         (None, "Translate to Nonsense:\n\nHello.", None),
-        (TRANSLATOR, "You will be given a YAML formatted input\n<yaml>\n- id: 1\n</yaml>", "ja"),
+        (TRANSLATOR, "You will be given YAML.\n<yaml>\n- id: 1\n</yaml>\nTranslate each text into Japanese.", "ja"),
         (TRANSLATOR, "Rewrite this in Japanese:\nHello.", "ja"),
         ("Act as a translation API. Output a single raw JSON object only.", '{"segments": [{"id": 1}]}', "ja"),
     ],
@@ -180,10 +180,15 @@ def test_a_text_in_json_may_have_any_escape() -> None:
 def test_ids_that_are_keys_are_written_as_strings() -> None:
     instruction = (
         "## Role\nYou are a professional Netflix subtitle translator, fluent in both English and Japanese, as well as their "
-        "respective cultures.\n\n## Output in only JSON format and no other text\n```json\n{text}\n```\n\n"
+        "respective cultures.\nTranslate the subtitles into Japanese.\n\n"
+        "## Output in only JSON format and no other text\n```json\n{text}\n```\n\n"
         "Note: Start you answer with ```json and end with ```, do not add any other text."
     )
-    found = task(instruction.replace("{text}", json.dumps({'a "b"': {"origin": "One."}})))
+    found = task(
+        instruction.replace(
+            "{text}", json.dumps({'a "b"': {"origin": "One.", "direct": "direct Japanese translation"}})
+        )
+    )
     assert json.loads(found.write([_translation("一。")])) == {'a "b"': {"origin": "One.", "direct": "一。"}}
 
 
@@ -210,8 +215,7 @@ def test_after_instructions_a_message_without_one_is_refused() -> None:
     history: list[tuple[chat.Role, str]] = [("user", "Translate to French:\n\nYes."), ("assistant", "Oui.")]
     with pytest.raises(InvalidRequest):
         chat.parse([*history, ("user", "Please correct it.")], "fr")
-    with pytest.raises(InvalidRequest):
-        chat.parse([("user", "Translate what follows."), ("user", "Yes.")], "fr")
+    assert chat.parse([("user", "Translate what follows."), ("user", "Yes.")], "fr").texts == ("Yes.",)
     assert chat.parse([("user", "Yes."), ("assistant", "Oui."), ("user", "No.")], "fr").texts == ("No.",)
 
 

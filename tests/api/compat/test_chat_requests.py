@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 from dragoman.api.compat import chat
-from dragoman.errors import InvalidRequest, NotATranslation
+from dragoman.errors import InvalidRequest, UnknownPrompt
 from dragoman.types import Translation
 from tests.api.compat.chat_texts import texts
 from tests.serving import fake_service, served, source_of
@@ -70,6 +71,21 @@ def messages_of(request: dict[str, Any]) -> list[tuple[chat.Role, str]]:
     return [(role, text) for role, text in request["messages"]]
 
 
+def form_of(request: dict[str, Any]) -> dict[str, Any]:
+    return {"response_format": json.loads(request["response_format"])} if "response_format" in request else {}
+
+
+def schema_of(request: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of the answer that a request names; None: any JSON, or no form."""
+    return json.loads(request.get("response_format", "{}")).get("json_schema", {}).get("schema")
+
+
+def read(request: dict[str, Any], messages: list[tuple[chat.Role, str]], named: str | None) -> chat.Task:
+    """A program's request with these messages, in the form that it asks for."""
+    task = chat.parse(messages, named, has_schema=schema_of(request) is not None)
+    return task.as_json(schema_of(request)) if "response_format" in request else task
+
+
 def translation(text: str) -> Translation:
     return Translation(text, "en", False, "stop")
 
@@ -77,10 +93,9 @@ def translation(text: str) -> Translation:
 @pytest.mark.parametrize("request_", SERVED, ids=lambda one: one["program"])
 def test_a_request_is_understood_and_its_answer_read(request_: dict[str, Any]) -> None:
     for named in (None, request_["target"]):
-        task = chat.parse(messages_of(request_), named)
+        task = read(request_, messages_of(request_), named)
         assert list(task.texts) == request_["texts"]
         assert (task.target, task.source) == (request_["target"], request_.get("source"))
-        assert task.template == request_["template"]
     hard = [f'Nummer {place}: "so" – 5 % \\ {{x}} # nein' for place in range(len(task.texts))]
     if len(hard) > 1 and request_["parses"] != "quoted lines":
         hard[1] = "Zeile eins,\nZeile zwei: 3."
@@ -91,7 +106,7 @@ def test_a_request_is_understood_and_its_answer_read(request_: dict[str, Any]) -
 def test_what_is_no_translation_is_refused(named: str | None) -> None:
     for request in REQUESTS:
         if request["parses"] == "refused":
-            with pytest.raises(NotATranslation):
+            with pytest.raises(UnknownPrompt):
                 chat.parse(messages_of(request), named)
 
 
@@ -114,7 +129,7 @@ async def ask(http: httpx.AsyncClient, messages: Any, **options: Any) -> str:
 @pytest.mark.parametrize("stream", [False, True])
 async def test_answers_have_what_the_native_api_returns(http: httpx.AsyncClient, stream: bool) -> None:
     for request in SERVED:
-        task = chat.parse(messages_of(request), "ja")
+        task = read(request, messages_of(request), "ja")
         native = {
             "text": list(task.texts),
             "target": "ja",
@@ -124,8 +139,7 @@ async def test_answers_have_what_the_native_api_returns(http: httpx.AsyncClient,
             "keep": list(task.options.keep),
         }
         expected = (await http.post("/v1/translate", json=native)).json()["translations"]
-        form = {"response_format": json.loads(request["response_format"])} if "response_format" in request else {}
-        reply = await ask(http, request["messages"], stream=stream, **form)
+        reply = await ask(http, request["messages"], stream=stream, **form_of(request))
         found = READERS[request["parses"]](reply)
         assert [text.strip() for text in found] == [one["text"].strip() for one in expected], request["program"]
 
@@ -174,7 +188,7 @@ BLOCKS: dict[str, Callable[[list[str]], str]] = {
     "BabelDOC, paragraphs": lambda lines: _indented(
         [{"id": n, "input": line, "layout_label": "plain text"} for n, line in enumerate(lines)]
     ),
-    "Subtitle Edit, advanced batches": lambda lines: json.dumps(
+    "Subtitle Edit, advanced batches with synopsis and glossary": lambda lines: json.dumps(
         [{"n": n, "text": line} for n, line in enumerate(lines, 7)], ensure_ascii=False
     ),
     "Lingarr, batch with a schema": lambda lines: _compact(
@@ -202,41 +216,65 @@ BLOCKS: dict[str, Callable[[list[str]], str]] = {
 LINES = [f"{text} ({place})".replace("\n", " ") for place, (_, text) in enumerate(texts(1_000))]
 
 
-def batch_of(program: str, lines: list[str]) -> tuple[list[tuple[chat.Role, str]], Callable[[str], list[str]]]:
-    """A program's request with these lines, and its reader."""
+def batch_of(
+    program: str, lines: list[str]
+) -> tuple[dict[str, Any], list[tuple[chat.Role, str]], Callable[[str], list[str]]]:
+    """A program's request, its messages with these lines, and the reader of its answer."""
     request = next(one for one in SERVED if one["program"] == program)
     *before, (role, message) = messages_of(request)
     block = BLOCKS[program](request["texts"])
     assert message.count(block) == 1
-    return [*before, (role, message.replace(block, BLOCKS[program](lines)))], READERS[request["parses"]]
+    return request, [*before, (role, message.replace(block, BLOCKS[program](lines)))], READERS[request["parses"]]
 
 
 @pytest.mark.parametrize("size", [10, 25, 50])
 @pytest.mark.parametrize("program", BLOCKS)
 def test_no_line_of_a_batch_is_lost_merged_or_shifted(program: str, size: int) -> None:
     for at in range(0, len(LINES), size):
-        messages, read = batch_of(program, LINES[at : at + size])
-        task = chat.parse(messages, None)
+        request, messages, read_answer = batch_of(program, LINES[at : at + size])
+        task = read(request, messages, None)
         assert list(task.texts) == LINES[at : at + size]
         translations = [f"{text[::-1]}." for text in task.texts]
-        assert read(task.write([translation(text) for text in translations])) == translations
+        assert read_answer(task.write([translation(text) for text in translations])) == translations
 
 
 # ---- texts that are no instructions
 
-TRANSLATORS = [None, "You are a translator. Translate to Japanese.", "You are a helpful assistant."]
+JAPANESE = ("Japanese", "日本語")
 
 
-@pytest.mark.parametrize("system", TRANSLATORS)
-def test_no_text_is_taken_for_an_instruction(system: str | None) -> None:
-    target = None if system and "Japanese" in system else "ja"
-    for _, text in texts(2_000):
-        before: list[tuple[chat.Role, str]] = [("system", system)] if system else []
-        task = chat.parse([*before, ("user", text)], target)
-        assert (task.texts, task.target, task.source) == ((text,), "ja", None)
+@pytest.mark.parametrize("system", [None, "You are a helpful assistant."])
+def test_a_text_is_no_instruction_unless_it_asks_for_the_target_of_the_request(system: str | None) -> None:
+    refused, count = 0, 2_000
+    before: list[tuple[chat.Role, str]] = [("system", system)] if system else []
+    for kind, text in texts(count):
+        try:
+            task = chat.parse([*before, ("user", text)], "ja")
+        except UnknownPrompt:
+            assert any(name in text for name in JAPANESE)
+            refused += kind not in ("instructions of people", "JSON")
+            continue
+        assert task.target == "ja"
+        if task.texts != (text,):
+            assert kind in ("instructions of people", "Markdown") and any(name in text for name in JAPANESE)
+    assert refused < count / 50
 
 
-def test_texts_without_a_target_are_refused() -> None:
-    for _, text in texts(200):
-        with pytest.raises(InvalidRequest):
-            chat.parse([("user", text)], None)
+def test_nothing_of_a_text_is_lost_under_a_system_message_that_names_the_target() -> None:
+    for kind, text in texts(2_000):
+        if kind == "JSON" and '"prompt"' in text:
+            continue  # which is an instruction, or a text
+        task = chat.parse([("system", "You are a translator. Translate to Japanese."), ("user", text)], None)
+        assert task.target == "ja" or (kind == "JSON" and '"target' in text)
+        if kind == "sentences":
+            assert task.texts == (text,)
+        assert task.texts and (kind == "JSON" or all(one in text for one in task.texts))
+
+
+def test_without_a_target_only_what_names_one_is_read() -> None:
+    for kind, text in texts(200):
+        with suppress(InvalidRequest):
+            task = chat.parse([("user", text)], None)
+            assert kind in ("instructions of people", "Markdown") and all(
+                one in text and one != text for one in task.texts
+            )

@@ -113,7 +113,7 @@ for _ in range(6):
         (None, ["Hi."]),
         (None, ["[1, 2]"]),
         (None, ['{"a": 1}']),
-        (None, ['{"a": "Hi.", "b": {"c": {"d": {"e": {"f": {"g": "Bye."}}}}}}']),
+        (None, ['{"a": "Hi.", "b": ' + '{"c": ' * 21 + '"Bye."' + "}" * 22]),
     ],
 )
 def test_a_schema_that_the_message_does_not_fit_is_refused(schema: Any, parts: list[str]) -> None:

@@ -159,7 +159,6 @@ async def test_a_prompt_with_a_system_message(client: httpx.AsyncClient) -> None
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ({"images": ["aGk="]}, "image"),
         ({"suffix": "the end"}, "suffix"),
         ({"model": None}, "model"),
         ({"model": "x" * 2_000}, "model"),

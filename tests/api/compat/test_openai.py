@@ -264,9 +264,9 @@ async def test_a_large_chat_is_read_in_another_thread(http: httpx.AsyncClient, m
     threads: list[int] = []
     parse = chat.parse
 
-    def noting(*arguments: Any) -> Any:
+    def noting(*arguments: Any, **options: Any) -> Any:
         threads.append(threading.get_ident())
-        return parse(*arguments)
+        return parse(*arguments, **options)
 
     monkeypatch.setattr(chat, "parse", noting)
     for text in (TEXT, "x" * 100_000):

@@ -1,4 +1,4 @@
-"""`openai.unknown_prompts = pass`: messages that no template explains are answered by a model that follows instructions."""
+"""`openai.unknown_prompts`: messages that are not understood are answered by a model that follows instructions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def lengths() -> LengthTable:
 async def serving(
     answer: Callable[[EngineSequence], str] = prompt_of,
     *,
-    unknown_prompts: Literal["refuse", "pass"] = "pass",
+    unknown_prompts: Literal["auto", "refuse", "pass"] = "pass",
     profile: Profile = CHAT,
     step_s: float = 0.0,
     cache_bytes: int = 0,
@@ -205,12 +205,60 @@ async def test_what_leaves_no_space_for_an_answer_is_refused(http: httpx.AsyncCl
 
 async def test_a_form_that_only_translations_have_is_refused(http: httpx.AsyncClient) -> None:
     answer = await ask(http, response_format={"type": "json_object"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "not_a_translation")
 
 
-async def test_by_default_it_is_refused() -> None:
+UNCLEAR = [
+    {
+        "role": "user",
+        "content": "Translate the first half of this letter to Japanese and leave the rest as it is. Dear Ada",
+    }
+]
+
+
+@pytest.mark.parametrize(
+    ("messages", "status"),
+    [
+        (UNCLEAR, 200),
+        (
+            [
+                {"role": "system", "content": "Translate to Japanese. Answer in YAML."},
+                {"role": "user", "content": "Hello."},
+            ],
+            200,
+        ),
+        (TALK, 400),
+        (TITLE, 400),
+        ([{"role": "user", "content": "Where is the station?"}], 400),
+    ],
+)
+async def test_by_default_what_surely_asks_for_a_translation_is_passed(
+    messages: list[dict[str, str]], status: int
+) -> None:
+    async with serving(unknown_prompts="auto") as client:
+        answer = await ask(client, messages)
+        assert answer.status_code == status
+        if status == 200:
+            assert answer.headers["X-Prompt-Passed"] == "true"
+            assert answer.json()["choices"][0]["message"]["content"] == rendered(messages)
+        metrics = (await client.get("/metrics")).text
+        passed = 'dragoman_prompts_passed_total{api="openai",outcome="ok"} 1.0'
+        assert (passed in metrics) == (status == 200)
+
+
+async def test_a_sentence_that_tests_settings_comes_back_and_examples_are_said_to_be_unused() -> None:
+    async with serving(unknown_prompts="auto") as client:
+        answer = await ask(client, [{"role": "user", "content": "Hello"}])
+        assert (answer.status_code, answer.headers["X-Prompt-Test"]) == (200, "true")
+        assert answer.json()["choices"][0]["message"]["content"] == "Hello"
+        examples = [{"role": "user", "content": "One."}, {"role": "assistant", "content": "一。"}]
+        answer = await ask(client, [*examples, {"role": "user", "content": "Two."}], {"X-Target-Language": "ja"})
+        assert (answer.status_code, answer.headers["X-Prompt-Unused"]) == (200, "examples")
+
+
+async def test_refused_are_all_that_are_not_understood() -> None:
     async with serving(unknown_prompts="refuse") as client:
-        for messages, code in ((TALK, "invalid_request"), (TITLE, "invalid_request")):
+        for messages, code in ((TALK, "not_a_translation"), (TITLE, "invalid_request")):
             answer = await ask(client, messages)
             assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
             assert "X-Prompt-Passed" not in answer.headers
@@ -220,7 +268,7 @@ async def test_a_model_that_only_translates_is_given_no_instructions() -> None:
     profile = replace(profiles()["chat"], follows_instructions=False)
     async with serving(profile=profile) as client:
         answer = await ask(client)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "not_a_translation")
 
 
 async def test_limits_of_admission_and_deadlines() -> None:

@@ -1,79 +1,49 @@
 """What a chat's messages ask to have translated: which texts, from and into which language, and in which form they go back.
 
-Programs that translate through a chat model write the instruction and the texts into their messages, each in its own way;
-`chat_templates.toml` has the ways that are known, and only what fits one of them as a whole is read as an instruction. A
-message that fits none is a text where the request names the target in another way; everything else is refused, since an
-instruction must not be translated as if it were text.
+Programs that translate through a chat model write the instruction and the texts into their messages, each in its own way. A
+request is read in three questions: is it one for a translation, and into what (`chat_languages`)? What is text (`chat_text`)?
+In which form is the answer wanted (`chat_answers`)? What is read surely is translated item by item. Messages that surely ask
+for a translation, and of which the text or the form is not clear, are `UnclearPrompt`; all others that nothing explains
+`UnknownPrompt`. An instruction is never translated as if it were text: a message that tells to translate into the request's
+own target, and that is not explained, is no text.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from itertools import islice, pairwise
-from pathlib import Path
-from typing import Any, Protocol
+from itertools import islice, takewhile
+from typing import Any
 
-from dragoman import languages
-from dragoman.api.compat.chat_patterns import Pattern
-from dragoman.api.compat.chat_schema import outline
-from dragoman.api.compat.chat_shapes import Batch, Shape
-from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnknownPrompt
+from dragoman.api.compat import chat_answers, chat_languages, chat_text
+from dragoman.api.compat.chat_languages import AskedLanguages
+from dragoman.api.compat.chat_languages import tag_of as tag_of
+from dragoman.api.compat.chat_schema import Outline, outline
+from dragoman.api.compat.chat_text import SplitMessage
+from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnclearPrompt, UnknownPrompt
 from dragoman.types import Options, Role, TextFormat, Translation
 
-_FILE = Path(__file__).with_name("chat_templates.toml")
 _SPACE = re.compile(r"\s*")
 _SEARCHED = 200_000  # characters of a message, and the line in which these end
-_MAX_KEPT = 4_000  # characters of system messages whose templates are kept
+_BEGINNING = 300  # characters of a message in which it says what it asks for
+_MAX_TOLD = 20_000  # characters at the beginning and at the end of instructions that are read
+_MAX_EARLIER = 4_000  # characters of an earlier message that may be an instruction
+_CLEAR = 60  # characters of a sentence of an instruction that no text has by chance
+_LONG = 150  # characters of an instruction
+_SEPARATOR = re.compile(r"^[ \t]*(?:%%|==WEBLATE_PART==)[ \t]*\r?$", re.MULTILINE)
+"""A line between texts, whatever the instruction says."""
+TEST_SENTENCES = frozenset({"Hello", "Hi", "Hello, world!", "This is a test.", "test", "ping"})
+"""What programs send without a target to test their settings: it comes back unchanged."""
+
+_SWITCHES = ("/no_think", "/nothink", "/think")
+"""What turns a model's thinking off."""
 
 HELP = (
     "send the text alone as the user message, and the target language in the model's name (dragoman/ja), in the header "
     "X-Target-Language, or in a system message such as 'Translate to Japanese.'"
 )
-
-
-class Reply(Protocol):
-    """The form in which the translations of a batch go back."""
-
-    @property
-    def is_json(self) -> bool:
-        """Whether the answer's content is JSON."""
-        ...
-
-    @property
-    def end(self) -> str:
-        """What stands after the last translation."""
-        ...
-
-    def piece(self, index: int, text: str, translation: Translation) -> str:
-        """What the answer's content has for a text, with what stands before it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ShapedReply:
-    """The form of a program, with the ids of the texts and the variables of its instruction."""
-
-    shape: Shape
-    ids: tuple[object, ...]
-    variables: Mapping[str, str]
-
-    @property
-    def is_json(self) -> bool:
-        """See `Reply`."""
-        return self.shape.begin[:1] in ("{", "[")
-
-    @property
-    def end(self) -> str:
-        """See `Reply`."""
-        return self.shape.end
-
-    def piece(self, index: int, text: str, translation: Translation) -> str:
-        """See `Reply`."""
-        return self.shape.write(index, self.ids[index], text, translation, self.variables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +54,11 @@ class Task:
     target: str
     source: str | None = None
     separators: tuple[str, ...] = ()  # one fewer than texts
-    reply: Reply | None = None
+    reply: Outline | None = None
     options: Options = field(default_factory=Options)
-    template: str | None = None  # the name of what explained the messages
+    message: str | None = None  # what was read as texts
+    is_test: bool = False  # of a program's settings: the text goes back unchanged
+    unused: str = ""  # what of the messages is neither instruction nor text, and is not used
 
     @property
     def format(self) -> TextFormat:
@@ -117,109 +89,229 @@ class Task:
 
         Raises `InvalidRequest` for a schema that the message does not fit.
         """
-        if self.reply is not None and self.reply.is_json:
+        if self.reply is not None and self.reply.is_json and (schema is None or self.message is None):
             return self
-        made = outline(schema, self.texts)
+        if self.reply is None or self.message is None or (len(self.texts) > 1 and not self.reply.is_json):
+            made = outline(schema, self.texts)
+        else:
+            made = self._by_schema(schema, self.message)
         return replace(self, texts=tuple(made.texts), separators=(), reply=made)
 
+    def _by_schema(self, schema: Mapping[str, Any] | None, message: str) -> Outline:
+        """The answer by the schema to the message, or else to what the instruction makes of it, or to its ids and texts
+        alone."""
+        given = self.write([Translation(text, "", False, "stop") for text in self.texts])
+        for one in (message, given):
+            with suppress(InvalidRequest):
+                return outline(schema, (one,))
+        return outline(schema, (chat_answers.reduced(message),))
 
-def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int = 10_000) -> Task:
+
+def parse(
+    messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int = 10_000, *, has_schema: bool = False
+) -> Task:
     """What the messages ask for. `target`: a language that the request names besides them, which goes before theirs.
+    `has_schema`: the request has a schema of the answer, for `Task.as_json`.
 
-    The last message is the one to translate; users' messages before it, each with its answer, are not read. Raises
-    `NotATranslation` for messages that are known to ask for something else, `UnknownPrompt` for those that no template
-    explains, `InvalidRequest` for those that cannot be read, and `TooManyTexts` for over `max_texts`.
+    The last message is the one to translate, after the instructions of those before it; earlier pairs of a user's message and
+    its answer are examples. Raises `NotATranslation` for messages that ask for something else, `UnclearPrompt` for those that
+    ask for a translation whose text or form is not clear, `UnknownPrompt` for others that are not understood,
+    `InvalidRequest` for those that cannot be read, and `TooManyTexts` for over `max_texts`.
     """
     if not messages or messages[-1][0] != "user":
         raise InvalidRequest("the last message is not the user's; it must hold the text", param="messages")
-    talk = [role for role, _ in messages if role != "system"]
-    if ("user", "user") in pairwise(talk):
-        raise UnknownPrompt(f"two user messages follow each other: {HELP}", param="messages")
-    message = messages[-1][1]
-    system = "\n\n".join(text for role, text in messages if role == "system").replace("\r\n", "\n").strip()
-    stripped, unread = message.strip() + "\n" * message.endswith("\n"), ""
-    for template, described in _candidates(system, stripped[:1].lower()):
-        values = template.match(message, stripped, described)
-        if values is not None and (task := _task(template, values, target, max_texts)) is not None:
-            return task
-        if values is not None and any(user.before.pattern for user in template.users):
-            unread = template.name
-    if unread:
-        raise UnknownPrompt(
-            f"the message has the instruction of {unread}, and its texts cannot be read: {HELP}", param="messages"
-        )
-    if system and _first(_data().neutral, system) is None:
-        raise UnknownPrompt(f"the system message and the user's have no known form together: {HELP}", param="messages")
-    if any(_is_instruction(text) for role, text in messages[:-1] if role == "user"):
-        raise UnknownPrompt(
-            f"the messages before it are instructions, and the last one has no known form: {HELP}", param="messages"
-        )
-    if target is None:
-        raise UnknownPrompt(f"the messages do not name a target language: {HELP}", param="messages")
-    return _separated(message, _data().separators, max_texts, Task((), target))
-
-
-# ---- templates
+    request = _Request.of(messages, target)
+    if target is None and not request.told and request.message.strip() in TEST_SENTENCES:
+        return Task((request.message,), "en", "en", is_test=True)
+    return request.task(max_texts, has_schema=has_schema)
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
-    """How a program writes its messages: the user message as one of `users` (none: it is the text), and the system message as
-    one of `systems` (none: there is none, or one that only describes a translator)."""
+class _Request:
+    """Messages as they are read: `told` is what they say before the last one, `said` what that means."""
 
-    name: str
-    users: tuple[Pattern, ...]
-    systems: tuple[Pattern, ...]
-    shape: Shape | None = None
-    separators: re.Pattern[str] | None = None
-    terms: tuple[Pattern, ...] = ()  # a line of its glossary
-    is_translation: bool = True
+    told: str
+    message: str
+    named: str | None
+    said: AskedLanguages
+    has_examples: bool
+    is_answered: bool  # an earlier message was an instruction with its own text
+    is_framed: bool  # all messages begin with the same words of translating
 
-    def match(self, message: str, stripped: str, described: Mapping[str, str]) -> Mapping[str, str] | None:
-        """The values of the variables, with the text; None where the user message does not fit. `stripped`: it without white
-        space around it; `described`: the values of the system message."""
-        user = _first(self.users, stripped) if self.users else {"text": message}
-        if user is None or any(user.get(name, "") not in ("", value) for name, value in described.items()):
+    @classmethod
+    def of(cls, messages: Sequence[tuple[Role, str]], named: str | None) -> _Request:
+        """An earlier user message without a text of its own is an instruction, whatever was answered to it."""
+        instructions, examples = [text for role, text in messages if role == "system" and text.strip()], list[str]()
+        for place, (role, text) in enumerate(messages[:-1]):
+            if role != "user":
+                continue
+            is_short = len(text) <= _MAX_EARLIER
+            next_role, reply = messages[place + 1]
+            is_agreed = next_role == "assistant" and chat_languages.words("agreement").match(reply) is not None
+            is_request = is_short and chat_languages.tells(text) and (is_agreed or chat_text.split(text) is None)
+            (instructions if next_role == "user" or is_request else examples).append(text)
+        told = "\n\n".join(instructions)
+        if len(told) > 2 * _MAX_TOLD:
+            told = f"{told[:_MAX_TOLD]}\n\n{told[-_MAX_TOLD:]}"
+        told = told.replace("\r\n", "\n").strip()
+        is_answered = any(len(one) <= _MAX_EARLIER and chat_languages.tells(one) for one in examples[-10:])
+        message = messages[-1][1]
+        if message.endswith(_SWITCHES):
+            message = message.removesuffix(next(one for one in _SWITCHES if message.endswith(one))).rstrip()
+        same = takewhile(
+            lambda characters: len(set(characters)) == 1, zip(message[:_BEGINNING], *examples[-10:], strict=False)
+        )
+        is_framed = bool(examples) and chat_languages.asks("".join(characters[0] for characters in same))
+        return cls(told, message, named, chat_languages.read(told), bool(examples), is_answered, is_framed)
+
+    def task(self, most: int, *, has_schema: bool) -> Task:
+        """What they ask for. Raises what `parse` raises."""
+        self._check_task()
+        form = self._form()
+        described = chat_answers.said(self.message) if self.said.asks or form is not None else chat_answers.Said()
+        part, own = self._part(form)
+        if part is None and described.target is None:
+            self._check_text()
+        if described.target is not None:
+            own = AskedLanguages(True, (described.target,), described.source)
+        target = self._target(own)
+        source = own.source or (self.said.source if described.target is None else None)
+        text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.message, self.told)
+        glossary = {**chat_text.terms(about), **described.options.glossary}
+        task = Task(
+            (),
+            target,
+            source if source != target else None,
+            options=replace(described.options, glossary=glossary),
+            message=text,
+            unused="examples" if self.has_examples else "",
+        )
+        if not (own.asks or self.said.asks) or not text.strip():
+            return _separated(text, most, task)
+        try:
+            made = (
+                form.outline(text, most)
+                if form is not None
+                else chat_answers.read(text, f"{about}\n{described.how}", most)
+            )
+        except UnclearPrompt:
+            if not has_schema:
+                raise
+            made = None
+        return replace(task, texts=tuple(made.texts), reply=made) if made is not None else _separated(text, most, task)
+
+    def _check_task(self) -> None:
+        """Raises `NotATranslation` where the messages begin with another task."""
+        other = chat_languages.words("other")
+        beginning = (self.told or self.message)[:_BEGINNING]
+        found = other.search(beginning)
+        line = self.message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
+        is_heading = (
+            line.endswith((":", "：")) and other.match(re.sub(r"^please ", "", line, flags=re.IGNORECASE)) is not None
+        )
+        is_other = (
+            found is not None
+            and not chat_languages.commands(beginning)
+            and (self.told or chat_languages.asks(self.message))
+        )
+        if is_heading or is_other:
+            raise NotATranslation(
+                "the messages ask for something else: this server translates, and does nothing else", param="messages"
+            )
+
+    def _form(self) -> chat_answers.ProgramForm | None:
+        if not (self.said.asks or self.message.lstrip()[:1] == "{" or chat_languages.asks(self.message)):
             return None
-        return {**described, **user}
+        heads = (self.told, self.message[:_MAX_TOLD])
+        return next(
+            (one for one in chat_answers.forms() if all(any(mark in head for head in heads) for mark in one.has)), None
+        )
+
+    def _part(self, form: chat_answers.ProgramForm | None) -> tuple[SplitMessage | None, AskedLanguages]:
+        """The text of the message, if it has an instruction, and what that says."""
+        if form is not None and form.cut is not None:
+            before, _, rest = self.message.partition(form.cut[0])
+            text, _, after = rest.rpartition(form.cut[1])
+            part = SplitMessage(before, text, after, True)
+        else:
+            part = chat_text.split(self.message, self.told if self.said.targets else "")
+        own = chat_languages.read(part.about) if part is not None else AskedLanguages()
+        return (
+            (part, own)
+            if part is not None and (form is not None or self._is_instruction(part, own))
+            else (None, AskedLanguages())
+        )
+
+    def _is_instruction(self, part: SplitMessage, own: AskedLanguages) -> bool:
+        """Whether what stands around a part of the message is an instruction, and not text too."""
+        if self.is_framed and own.targets:
+            return True
+        expected = {*self.said.targets, *((self.named,) if self.named is not None else ())}
+        if not own.asks or (self.said.targets and not own.targets):
+            return bool(self.said.targets)
+        if not self.said.targets and not (chat_languages.tells(part.about) or (part.is_marked and own.targets)):
+            return False
+        if own.targets and (not expected or any(_is_same(one, other) for one in own.targets for other in expected)):
+            return True
+        # the request's language goes before that of an instruction, or the instruction names none that is known
+        sentences = re.split(r"[.!?。]\s|\n", part.about)
+        is_long = len(part.about.strip()) > _LONG
+        is_clear = is_long or (
+            (part.is_marked or part.before.endswith("\n"))
+            and any(len(one) > _CLEAR and chat_languages.asks(one) for one in sentences)
+        )
+        return not self.said.targets and (
+            is_clear or (not own.targets and (self.said.asks or part.is_marked) and bool(expected))
+        )
+
+    def _check_text(self) -> None:
+        """Raises for a message without an instruction that cannot be a text: nothing says what to do with it, or it does
+        so itself."""
+        if self.told and not self.said.asks and chat_languages.words("neutral").fullmatch(self.told) is None:
+            raise UnknownPrompt(f"the system message is not understood: {HELP}", param="messages")
+        requested = chat_languages.requested(self.message) if not self.said.targets else ()
+        if any(self.named is None or _is_same(one, self.named) for one in requested):
+            raise UnclearPrompt(
+                f"the message asks for a translation, and which part of it is the text is not clear: {HELP}",
+                param="messages",
+            )
+        if self.said.asks and (
+            self.is_framed
+            or chat_text.is_instructed(self.message)
+            or (not self.said.targets and chat_text.is_labelled(self.message))
+        ):
+            raise UnclearPrompt(f"which part of the message is the text is not clear: {HELP}", param="messages")
+        if self.is_answered and not self.told:
+            raise UnknownPrompt(
+                f"the messages before it are instructions, and the last one has none: {HELP}", param="messages"
+            )
+
+    def _target(self, own: AskedLanguages) -> str:
+        """The language to translate into. Raises `UnknownPrompt` where the messages name none, or several."""
+        common = [one for one in own.targets if one in self.said.targets]
+        for tags in (
+            (self.named,) if self.named is not None else (),
+            own.targets,
+            common,
+            () if own.targets else self.said.targets,
+        ):
+            if len(tags) == 1:
+                return tags[0]
+        several = ", ".join([*own.targets, *self.said.targets][:5])
+        reason = (
+            f"name several target languages, {several}" if several else "do not name a target language that is known"
+        )
+        raise UnknownPrompt(f"the messages {reason}: {HELP}", param="messages")
 
 
-def _task(template: Template, values: Mapping[str, str], target: str | None, max_texts: int) -> Task | None:
-    """The task that a template with these values makes of the messages; None where the texts have another form.
-
-    Raises `NotATranslation`, and `UnknownPrompt` for a language that is not known.
-    """
-    if not template.is_translation:
-        raise NotATranslation(f"{template.name}: this server translates, and does nothing else", param="messages")
-    batch: Batch | None = None
-    if template.shape is not None and (batch := template.shape.read(values["text"], values, max_texts)) is None:
-        return None
-    to, source = (batch.target if batch else "") or values.get("to", ""), tag_of(values.get("from", ""))
-    target = target or tag_of(to)
-    if target is None:
-        reason = f"{to[:40]!r} is not a known language" if to else "the messages do not name a target language"
-        raise UnknownPrompt(f"{reason}: {HELP}", param="messages")
-    lines = (values.get("terms") or values.get("pairs", "")).splitlines()
-    found = (_first(template.terms, line.strip()) for line in lines)
-    terms = {term["source"]: term["translation"] for term in found if term is not None}
-    task = Task((), target, source, options=Options(glossary=terms), template=template.name)
-    if batch is None or template.shape is None:
-        return _separated(values["text"], template.separators or _data().separators, max_texts, task)
-    variables = {name: value for name, value in values.items() if name != "text"}
-    return Task(
-        batch.texts,
-        target,
-        tag_of(batch.source) or source,
-        reply=ShapedReply(template.shape, batch.ids, variables),
-        options=replace(batch.options, glossary={**terms, **batch.options.glossary}),
-        template=template.name,
-    )
+def _is_same(one: str, other: str) -> bool:
+    return one.partition("-")[0] == other.partition("-")[0]
 
 
-def _separated(message: str, separator: re.Pattern[str], max_texts: int, task: Task) -> Task:
+def _separated(message: str, max_texts: int, task: Task) -> Task:
     """The task with the texts between the separators of a message."""
     texts, separators, at = list[str](), list[str](), 0
-    for match in _found(separator, message):
+    for match in _found(message):
         if len(texts) >= max_texts:
             raise TooManyTexts(f"over {max_texts} texts in one call", param="messages")
         before, after = message[at : match.start()].rstrip(), _past_space(message, match.end())
@@ -231,55 +323,19 @@ def _separated(message: str, separator: re.Pattern[str], max_texts: int, task: T
     return replace(task, texts=tuple(texts), separators=tuple(separators))
 
 
-def _found(separator: re.Pattern[str], message: str) -> Iterator[re.Match[str]]:
+def _found(message: str) -> Iterator[re.Match[str]]:
     """The separators of a message, looked for in some lines at a time: while one search runs, no other thread does."""
     at = 0
     while at < len(message):
         end = message.find("\n", at + _SEARCHED)
         end = end if end >= 0 else len(message)
-        yield from separator.finditer(message, at, end)
+        yield from _SEPARATOR.finditer(message, at, end)
         at = end + 1
 
 
 def _past_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
-
-
-def _first(patterns: Sequence[Pattern], message: str) -> Mapping[str, str] | None:
-    """The values of the first pattern that fits. One that a text may have by chance fits only with languages that are known."""
-    start = message[:1].lower()
-    for pattern in patterns:
-        values = pattern.match(message) if pattern.may_start(start) else None
-        if values is not None and (pattern.is_strong or _has_languages(values)):
-            return values
-    return None
-
-
-def _has_languages(values: Mapping[str, str]) -> bool:
-    target, source = values.get("to"), values.get("from")
-    is_source = source is None or tag_of(source) is not None or source.casefold() in _data().no_languages
-    return is_source and (target is None or tag_of(target) is not None)
-
-
-def _candidates(system: str, start: str) -> Sequence[tuple[Template, Mapping[str, str]]]:
-    """The templates that a system message fits, with its values ({} of none), and one of whose user messages begins so."""
-    kept = _kept_candidates if len(system) <= _MAX_KEPT else _kept_candidates.__wrapped__
-    return kept(system, start)
-
-
-@lru_cache(maxsize=2048)
-def _kept_candidates(system: str, start: str) -> Sequence[tuple[Template, Mapping[str, str]]]:
-    persona: Mapping[str, str] | None = _first(_data().personas, system) if system else {}
-    starting = (one for one in _data().templates if not one.users or any(user.may_start(start) for user in one.users))
-    described = ((one, _first(one.systems, system) if one.systems else persona) for one in starting)
-    return [(template, values) for template, values in described if values is not None]
-
-
-def _is_instruction(message: str) -> bool:
-    message = message.strip()
-    patterns = (one for template in _data().templates for one in template.users if one.starts)
-    return _first(tuple(patterns), message) is not None
 
 
 def _is_html(text: str) -> bool:
@@ -312,76 +368,3 @@ _HTML_ELEMENTS = frozenset(
     }
     | {"kbd", "li", "ol", "p", "pre", "samp", "script", "section", "svg", "table", "td", "th", "tr", "ul"}
 )
-
-
-# ---- languages
-
-
-def tag_of(name: str) -> str | None:
-    """The tag of a language's tag, English or own name; None for what is none."""
-    name = name.strip().strip("\"'`“”「」《》")
-    return _tag_of(name) if len(name) <= languages.MAX_TAG_CHARACTERS else None
-
-
-@lru_cache(maxsize=4096)
-def _tag_of(name: str) -> str | None:
-    return _data().languages.get(name.casefold()) or languages.find(name) or _with_region(name)
-
-
-def _with_region(name: str) -> str | None:
-    """The tag of "German (Germany)", as .NET and CLDR write regions that need not be said."""
-    language, _, region = name.partition(" (")
-    return languages.find(language) if region.endswith(")") else None
-
-
-# ---- the file
-
-
-@dataclass(frozen=True, slots=True)
-class _Data:
-    templates: tuple[Template, ...]
-    neutral: tuple[Pattern, ...]
-    personas: tuple[Pattern, ...]
-    separators: re.Pattern[str]
-    languages: Mapping[str, str]  # by casefolded name
-    no_languages: frozenset[str]
-
-
-@cache
-def _data() -> _Data:
-    data = tomllib.loads(_FILE.read_text("utf-8"))
-    shapes = {name: _shape(entry) for name, entry in data["shape"].items()}
-    return _Data(
-        tuple(_template(entry, shapes) for entry in data["template"]),
-        _patterns(data["neutral"]),
-        _patterns(data["neutral"] + data["personas"]),
-        _separator(data["separators"]),
-        {name.casefold(): tag for name, tag in data["languages"].items()},
-        frozenset(data["no_languages"]),
-    )
-
-
-def _shape(entry: dict[str, Any]) -> Shape:
-    fields: dict[str, Any] = entry | {"context": tuple(entry.get("context", ()))}
-    return Shape(**fields)
-
-
-def _template(entry: dict[str, Any], shapes: Mapping[str, Shape]) -> Template:
-    return Template(
-        entry["name"],
-        _patterns(entry.get("user", ())),
-        _patterns(entry.get("system", ())),
-        shapes[entry["shape"]] if "shape" in entry else None,
-        _separator(entry["separators"]) if "separators" in entry else None,
-        _patterns(entry.get("terms", ())),
-        entry.get("translates", True),
-    )
-
-
-def _patterns(given: str | list[str]) -> tuple[Pattern, ...]:
-    return tuple(map(Pattern.of, [given] if isinstance(given, str) else given))
-
-
-def _separator(separators: Sequence[str]) -> re.Pattern[str]:
-    """A line between texts."""
-    return re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, separators))})[ \t]*\r?$", re.MULTILINE)

@@ -1,4 +1,5 @@
-"""Answers in JSON by a schema: which of its strings are translations, and where the other values are in the message.
+"""Answers in JSON by a schema: which of its strings are translations, and where the other values are in the message; and the
+outline of an answer, whatever its form.
 
 A schema is what `response_format` or the parameters of a function have. Each of its leaves is a translation of a string of the
 message, or a value that is copied from it: an id, a number, a flag, one of an enumeration. The message is JSON with the same
@@ -11,22 +12,22 @@ for each of many short values would otherwise be hours of work.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from dragoman.api.compat.chat_shapes import fields_of
 from dragoman.api.input import MAX_VALUES, parse_json
 from dragoman.errors import BodyTooLarge, InvalidJson, InvalidRequest, TooManyValues
 from dragoman.types import Translation
 
 _MAX_DEPTH = 5
+MAX_FORM_DEPTH = 20  # of a message whose form the answer has
 _MAX_REFERENCES = 10  # one after the other, until there is a schema
 _MAX_POINTER_STEPS = 100  # of one `$ref`
 _MAX_ALTERNATIVES = 1_000  # of one `anyOf`
 _MAX_STEPS = 500_000  # values that are filled, with the properties that are looked for in each of them
 _MAX_COPIED = 8_000_000  # characters of the answer besides its translations
-_COPIED_NAMES = ("id", "key", "position", "index")
+COPIED_NAMES = ("id", "key", "position", "index")
 _COPIED_TYPES: Mapping[str, tuple[type, ...]] = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
 _NO_SCHEMA: Mapping[str, Any] = {}
 _PARAM = "response_format"
@@ -44,10 +45,21 @@ def _shown(place: Place) -> str:
     return ".".join(names).replace(".[]", "[]") or "its top"
 
 
+def fields_of(value: object) -> dict[str, Any]:
+    """The entries of a JSON object; {} of another value."""
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def _string(translation: Translation) -> str:
+    return dumped(translation.text)
+
+
 @dataclass(slots=True)
 class Outline:
-    """A JSON answer with gaps for translations: `literals`, each in parts, are one more than `texts`."""
+    """An answer with gaps for translations: `literals`, each in parts, are one more than `texts`. `write`: what a gap has."""
 
+    write: Callable[[Translation], str] = _string
+    is_json: bool = True
     texts: list[str] = field(default_factory=list[str])
     literals: list[list[str]] = field(default_factory=lambda: [[]])
     copied: int = 0  # characters of the literals
@@ -67,18 +79,13 @@ class Outline:
     # ---- the answer
 
     @property
-    def is_json(self) -> bool:
-        """An outline's answer is JSON."""
-        return True
-
-    @property
     def end(self) -> str:
         """What stands after the last translation."""
         return "".join(self.literals[-1])
 
     def piece(self, index: int, text: str, translation: Translation) -> str:
         """What the answer has for a text, with what stands before it."""
-        return "".join(self.literals[index]) + _dumped(translation.text)
+        return "".join(self.literals[index]) + self.write(translation)
 
 
 def outline(schema: Mapping[str, Any] | None, parts: Sequence[str]) -> Outline:
@@ -95,7 +102,7 @@ def outline(schema: Mapping[str, Any] | None, parts: Sequence[str]) -> Outline:
                 "give the answer's form with json_schema",
                 param=_PARAM,
             )
-        _copy_form(made, cast(object, value), "", 0)
+        copy_form(made, cast(object, value))
     else:
         _Filler(_Schemas(schema), made).fill(schema, value, (), 0)
     if not made.texts:
@@ -118,27 +125,24 @@ def _value(parts: Sequence[str]) -> object:
 # ---- the message's own form
 
 
-def _copy_form(made: Outline, value: object, name: str, depth: int) -> None:
+def copy_form(made: Outline, value: object, name: str = "", depth: int = 0) -> None:
     """Append a value of the message as it is, with its strings translated, but for ids."""
     items, entries = _items(value), fields_of(value)
-    if isinstance(value, str) and name not in _COPIED_NAMES:
+    if isinstance(value, str) and (name not in COPIED_NAMES or depth < 2):
         made.translated(value)
-    elif (items or entries) and depth == _MAX_DEPTH:
-        raise InvalidRequest(f"the message is nested more than {_MAX_DEPTH} deep", param="messages")
-    elif items:
-        _join(made, "[", "]", (("", name, item) for item in items), depth)
-    elif entries:
-        _join(made, "{", "}", ((f"{_dumped(key)}: ", key, item) for key, item in entries.items()), depth)
+    elif (items or entries) and depth == MAX_FORM_DEPTH:
+        raise InvalidRequest(f"the message is nested more than {MAX_FORM_DEPTH} deep", param="messages")
+    elif items or entries:
+        pairs = ((f"{dumped(key)}: ", key, item) for key, item in entries.items())
+        made.literal("{" if entries else "[")
+        for number, (before, inner, item) in enumerate(
+            pairs if entries else (("", name, item) for item in items or ())
+        ):
+            made.literal((", " if number else "") + before)
+            copy_form(made, item, inner, depth + 1)
+        made.literal("}" if entries else "]")
     else:
-        made.literal(_dumped(value))
-
-
-def _join(made: Outline, begin: str, end: str, items: Iterable[tuple[str, str, object]], depth: int) -> None:
-    made.literal(begin)
-    for number, (before, name, item) in enumerate(items):
-        made.literal((", " if number else "") + before)
-        _copy_form(made, item, name, depth + 1)
-    made.literal(end)
+        made.literal(dumped(value))
 
 
 # ---- the schema
@@ -169,7 +173,7 @@ class _Schema:
             _type(given),
             given.get("nullable") is True or "null" in (_items(given.get("type")) or ()),
             properties,
-            {name: f"{_dumped(name)}: " for name in properties},
+            {name: f"{dumped(name)}: " for name in properties},
             properties if names is None else frozenset(name for name in names if isinstance(name, str)),
             fields_of(given.get("additionalProperties")),
             given.get("items", _NO_SCHEMA),
@@ -196,7 +200,7 @@ def _canonical(value: object, place: Place) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     try:
-        return _dumped(value)
+        return dumped(value)
     except RecursionError:
         raise _unfit(place, "a value that would be copied is nested too deeply") from None
 
@@ -291,7 +295,7 @@ class _Filler:
         is_copied = isinstance(value, _COPIED_TYPES.get(type_, ()))
         if not is_copied or isinstance(value, bool) != (type_ == "boolean"):
             raise _unfit(place, f"the message has no {type_[:40]} that could be copied")
-        self.made.literal(_dumped(value))
+        self.made.literal(dumped(value))
 
     def _copy_choice(self, choices: Mapping[str, None], value: object, place: Place) -> None:
         chosen = next(iter(choices)) if len(choices) == 1 else _canonical(value, place)
@@ -306,9 +310,9 @@ class _Filler:
         self.made.literal("{")
         for number, (name, item) in enumerate(self._values(required, properties, value, place)):
             self.made.literal(", " if number else "")
-            self.made.literal(schema.heads.get(name) or f"{_dumped(name)}: ")
-            if name in _COPIED_NAMES and isinstance(item, str):
-                self.made.literal(_dumped(item))
+            self.made.literal(schema.heads.get(name) or f"{dumped(name)}: ")
+            if name in COPIED_NAMES and isinstance(item, str):
+                self.made.literal(dumped(item))
             else:
                 self.fill(properties[name], item, (*place, name), depth + 1)
         self.made.literal("}")
@@ -355,7 +359,7 @@ def _has_text(value: object) -> bool:
     return isinstance(value, str | list)
 
 
-def _dumped(value: object) -> str:
+def dumped(value: object) -> str:
     return str(value) if type(value) is int else _JSON.encode(value)
 
 

@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field
 
 from dragoman.api.answers import EventStream, EventWriter, JsonResponse, while_connected
 from dragoman.api.compat import chat
-from dragoman.api.compat.chat_shapes import fields_of
+from dragoman.api.compat.chat_schema import fields_of
 from dragoman.api.errors import Fault, foreign_format
 from dragoman.api.input import call_of, check_texts, worked
 from dragoman.api.schemas import Items
-from dragoman.errors import DragomanError, InvalidRequest, UnknownPrompt
+from dragoman.errors import DragomanError, InvalidRequest, UnclearPrompt, UnknownPrompt
 from dragoman.service.planner import UNDETERMINED
 from dragoman.service.service import TranslationService
 from dragoman.types import (
@@ -36,6 +36,8 @@ TARGET_HEADER = "X-Target-Language"
 PASSED_HEADER = "X-Prompt-Passed"
 EXAMPLES_HEADER = "X-Examples-Used"
 """How many examples the prompts of an answer had that is no stream; absent: none."""
+TEST_HEADER = "X-Prompt-Test"
+UNUSED_HEADER = "X-Prompt-Unused"
 _INCOMPLETE = ("length", "repetition")
 
 
@@ -138,10 +140,10 @@ def read_messages(messages: Sequence[ChatMessage], name: str = "messages") -> li
             raise InvalidRequest(f"{name}.{index}: the role {message.role[:40]!r} is not served", param=name)
         text = message.content or ""
         if not isinstance(text, str):
-            for part in text:
-                if part.type not in _TEXT_PARTS:
-                    raise InvalidRequest(f"{name}.{index}: content of type {part.type[:40]!r} is not text", param=name)
-            text = "".join(part.text for part in text)
+            others = next((part.type for part in text if part.type not in _TEXT_PARTS), None)
+            text = "".join(part.text for part in text if part.type in _TEXT_PARTS)
+            if others is not None and not text.strip():
+                raise InvalidRequest(f"{name}.{index}: content of type {others[:40]!r} is not text", param=name)
         found.append((role, text))
     return found
 
@@ -164,7 +166,7 @@ def _read_task(
     messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int, form: AnswerForm
 ) -> tuple[chat.Task, TextFormat]:
     """What the messages ask for in this form, and the texts' format. Raises what `chat.parse` and `Task.as_json` raise."""
-    task = chat.parse(messages, target, max_texts)
+    task = chat.parse(messages, target, max_texts, has_schema=form.schema is not None)
     if form.is_json:
         task = task.as_json(form.schema)
     return task, task.format
@@ -185,8 +187,13 @@ class Asked:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The answer's headers that say so."""
-        return {PASSED_HEADER: "true"} if self.request.chat is not None else {}
+        """The answer's headers that say so, and what else became of the messages."""
+        marks = {
+            PASSED_HEADER: "true" if self.request.chat is not None else "",
+            TEST_HEADER: "true" if self.task.is_test else "",
+            UNUSED_HEADER: self.task.unused,
+        }
+        return {name: value for name, value in marks.items() if value}
 
     @classmethod
     async def of(
@@ -202,7 +209,7 @@ class Asked:
         consecutive: bool = False,
         max_tokens: int | None = None,
     ) -> Asked:
-        """`max_tokens`: of the answer to messages that no template explains, where the model is given these.
+        """`max_tokens`: of the answer to messages that are not understood, where the model is given these.
 
         Raises `UnknownPrompt` where it is not, `InvalidRequest` for messages that cannot be read, and what `check_texts` and
         `call_of` raise."""
@@ -211,7 +218,8 @@ class Asked:
             size, most = len(await http.body()), service.settings.server.max_texts
             task, format_ = await worked(size, _read_task, messages, named, most, form)
         except UnknownPrompt as error:
-            if service.settings.openai.unknown_prompts == "refuse":
+            mode = service.settings.openai.unknown_prompts
+            if mode == "refuse" or (mode == "auto" and not isinstance(error, UnclearPrompt)):
                 raise
             if reason := _why_refused(service, account, form):
                 raise type(error)(f"{error.message}; it is not passed on: {reason}", param=error.param) from None
@@ -233,7 +241,7 @@ class Asked:
 
 
 def _why_refused(service: TranslationService, account: Account, form: AnswerForm) -> str:
-    """Why messages that no template explains are not given to the model; empty: they are."""
+    """Why messages that are not understood are not given to the model; empty: they are."""
     encoder = service.calls.translator.planner.prompts
     if not encoder.profile.follows_instructions:
         return f"the profile {encoder.profile.name!r} is that of a model that translates, and does nothing else"

@@ -1,0 +1,631 @@
+"""The texts of a message that is a list of some form, and the form in which the answer to an instruction is wanted.
+
+Forms: JSON (a list, an object, either under a key), lines of JSON, YAML, numbered, tagged or timed lines, lines that an
+instruction counts, texts between separators. The answer has the form of the message, character for character, or the one that
+the instruction shows; `chat_forms.toml` has the few that neither tells.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as default
+from functools import cache
+from html import escape
+from itertools import islice
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, cast
+
+from dragoman.api.compat.chat_languages import keys, tag_of, words
+from dragoman.api.compat.chat_schema import COPIED_NAMES, Outline, dumped, fields_of
+from dragoman.api.compat.chat_text import HTML
+from dragoman.api.input import MAX_VALUES, parse_json
+from dragoman.errors import InvalidJson, InvalidRequest, TooManyTexts, UnclearPrompt, UntranslatableText
+from dragoman.types import Formality, Options, Translation
+
+_KEYS = keys()
+"""Names of fields, by what they have."""
+_TONES: Mapping[str, Formality] = {"formal": "prefer_more", "casual": "prefer_less", "informal": "prefer_less"}
+_JSON_WANTED = re.compile(r"\bjson\b", re.IGNORECASE)
+_OTHER_FORM = re.compile(r"\b(?:yaml|xml|csv)\b", re.IGNORECASE)
+_JSON_REFUSED = re.compile(r"\b(?:no|not|without|never|nor|non)\b[^.\n]{0,40}\bjson\b", re.IGNORECASE)
+_SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
+_SHOWN_ITEM = re.compile(r"\{((?:[^{}\[\]\"]{1,100}+|\"[^\"\n]{0,300}+\"){1,40}+)\}")
+_SHOWN_KEY = re.compile(r"[\"'](\w{1,40})\\?[\"']\s*:")
+_STRINGS_WANTED = re.compile(r"\barray (?:of|with)(?: \w+){0,3} (?:translated strings|translations)\b", re.IGNORECASE)
+_MAPPING = re.compile(
+    r"\b(?:object|json|dict\w*)\b[^.\n]{0,40}\b(?:mapping|keyed|maps|whose keys are)\b|\{\s*\"\d+\"\s*:\s*\"",
+    re.IGNORECASE,
+)
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"(?P<key>\s*:)?', re.DOTALL)
+_TAGGED = re.compile(
+    r"<(?P<name>[A-Za-z][\w-]{0,20})(?P<id>[^<>\n]{0,60})>(?P<text>(?:(?!</?(?P=name)\b)[\s\S]){0,20000}?)</(?P=name)>\s*"
+)
+_BOUNDED = re.compile(
+    r"(?P<head>\S{2,60}?_)(?:BEGIN|START)(?P<tail>_{0,6}[^\w\s]{0,6})(?P<text>[\s\S]{0,20000}?)(?P=head)(?:END|STOP)(?P=tail)\s*"
+)
+_TIMED = re.compile(r"(?:\d{1,2}:)?\d{1,2}:\d{2}[.,]\d{1,3}\s*-->\s*[^\n]*\n")
+_YAML_ITEM = re.compile(
+    r"^(?P<head>[ \t]*- (?P<id_key>id|key|index|n): *(?P<id>[^\n]{1,100}))\n[ \t]+(?P<key>\w{1,40}):[ \t]*",
+    re.MULTILINE,
+)
+_YAML_SHOWN = re.compile(r"^[ \t]*- (?:id|key|index|n):[^\n]*((?:\n[ \t]+\w{1,40}:[^\n]*)+)", re.MULTILINE)
+_WRITTEN_TO = re.compile(r"\b(?:into|to|in|under) the [\"'`](\w{1,40})[\"'`] field", re.IGNORECASE)
+_COUNTED = re.compile(r"\bnumber|\blines?\b|\bindex|\bids?\b|行|编号|番号|번호", re.IGNORECASE)
+_NEGATED = re.compile(r"\b(?:without|not|no|never|don't)\b", re.IGNORECASE)
+
+
+def read(message: str, about: str, most: int) -> Outline | None:
+    """The texts of a message in the form of the answer, after an instruction `about`. None: the message is one text, whose
+    translation is the answer.
+
+    Raises `UnclearPrompt` where the texts or the form are not clear, and `TooManyTexts` for over `most`.
+    """
+    parsed = _parsed(message)
+    wants_json = _JSON_WANTED.search(about) is not None and _JSON_REFUSED.search(about) is None
+    if parsed is not None:
+        found = _json(message, parsed, about)
+        if found is None or not found.texts:
+            raise UnclearPrompt("the form of the answer to a message in JSON is not understood", param="messages")
+    else:
+        found = _lines_of_json(message, about, most)
+        if found is None and re.match(r"\s*(?:\[\s*[\[{\"]|\{\s*\")", message) is not None:
+            raise UnclearPrompt("the message begins as JSON does, and is none", param="messages")
+        found = found or _yaml(message, about) or _listed(message, about, most)
+        if found is None and wants_json:
+            found = _under_a_key(message, about)
+        if found is None and (wants_json or _OTHER_FORM.search(about) is not None):
+            raise UnclearPrompt(
+                "an answer in JSON, YAML, XML or CSV is wanted, and its form is not understood", param="messages"
+            )
+        found = _in_a_tag(message, about, found)
+    if found is not None and len(found.texts) > most:
+        raise TooManyTexts(f"over {most} texts in one call", param="messages")
+    return found if found is None or found.texts else None
+
+
+# ---- JSON
+
+
+def _parsed(message: str) -> object:
+    """The JSON that a message is; None: it is none."""
+    message = message.strip()
+    if message[:1] not in ("{", "["):
+        return None
+    try:
+        return cast(object, parse_json(message.encode(), MAX_VALUES))
+    except (InvalidJson, UntranslatableText, UnicodeEncodeError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What an instruction shows of the answer: the key of its list, and the keys of an item."""
+
+    outer: str | None
+    keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, about: str) -> _Shown:
+        outer = [found[1] for found in _SHOWN_LIST.finditer(about)]
+        shown = [keys for found in _SHOWN_ITEM.finditer(about) if (keys := tuple(_SHOWN_KEY.findall(found[1])))]
+        named = [found[2] or found[3] or found[4] for found in words("named_key").finditer(about)]
+        lists = [one for one in named if one.lower() in _KEYS["list"]]
+        return cls(outer[-1] if outer else lists[-1] if lists else None, shown[-1] if shown else ())
+
+
+def _json(message: str, value: object, about: str) -> Outline | None:
+    shown, is_same = _Shown.of(about), words("same").search(about) is not None
+    name, items = _list_in(value)
+    if items is None:
+        if any(name.lower() in _KEYS["says_how"] for name in fields_of(value)):
+            return None
+        is_plain = all(isinstance(one, str | dict | None) for one in fields_of(value).values())
+        return _spliced(message, None) if is_same or (is_plain and shown.outer is None) else None
+    if not all(isinstance(one, str) for one in items) and not all(map(fields_of, items)):
+        return None
+    key = _text_key(items)
+    if key is None and items and not isinstance(items[0], str):
+        return None
+    if key is not None and _MAPPING.search(about) is not None:
+        return _mapping(items, key)
+    form = _item_form(items, key, shown)
+    wants_array = re.search(r"\bjson array\b|\barray of\b|数组", about, re.IGNORECASE) is not None
+    outer = shown.outer or (None if wants_array and not is_same else name)
+    if form is None or (outer not in (None, name) and (outer or "").lower() not in _KEYS["list"]):
+        return None
+    if key is not None and _STRINGS_WANTED.search(about) is not None:
+        form = ()
+    elif not form and (outer == name or shown.outer is None):
+        return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
+    made = Outline()
+    made.literal(f"{{{dumped(outer)}: [" if outer is not None else "[")
+    for place, item in enumerate(items):
+        made.literal(", " if place else "")
+        _write_item(made, item, key, form, place)
+    made.literal("]}" if outer is not None else "]")
+    return made
+
+
+def _spliced(message: str, key: str | None) -> Outline:
+    """The message as it is, with a translation in place of each string of JSON: of those of one key, or of all but ids."""
+    made, at, name, is_object = Outline(), 0, "", message.lstrip()[:1] == "{"
+    for found in _STRING.finditer(message):
+        if found["key"] is not None:
+            name = json.loads(found[0][: -len(found["key"])])
+            continue
+        text = json.loads(found[0])
+        is_language = name.lower() in _KEYS["says_target"] + _KEYS["says_source"] and tag_of(text) is not None
+        if name == key if key is not None else not is_language and (is_object or name.lower() not in _KEYS["id"]):
+            made.literal(message[at : found.start()])
+            made.translated(text)
+            at = found.end()
+    made.literal(message[at:])
+    return made
+
+
+def _list_in(value: object) -> tuple[str | None, list[object] | None]:
+    """The one list of texts of a value, with its key; None, None: there is none."""
+    if isinstance(value, list):
+        return None, cast(list[object], value)
+    lists = [(name, cast(list[object], one)) for name, one in fields_of(value).items() if isinstance(one, list) and one]
+    kept = [one for one in lists if one[0].lower() not in _KEYS["no_texts"]]
+    return kept[0] if len(kept) == 1 else (None, None)
+
+
+def _text_key(items: Sequence[object]) -> str | None:
+    """The field of all items that has their text."""
+    entries = [fields_of(item) for item in items]
+    if not entries or not entries[0]:
+        return None
+    names = {name.lower(): name for name in entries[0]}
+    known = [names[name] for name in _KEYS["text"] if name in names]
+    others = [name for name, one in entries[0].items() if isinstance(one, str) and name.lower() not in _KEYS["id"]]
+    chosen = known[0] if known else others[0] if len(others) == 1 else None
+    return chosen if chosen and all(isinstance(one.get(chosen), str) for one in entries) else None
+
+
+def reduced(message: str) -> str:
+    """A list in JSON with nothing but the ids and texts of its items; another message as it is."""
+    items = _list_in(_parsed(message))[1]
+    key = _text_key(items) if items else None
+    if items is None or key is None:
+        return message
+    return dumped(
+        [{name: one for name, one in fields_of(item).items() if name == key or name in COPIED_NAMES} for item in items]
+    )
+
+
+def _mapping(items: Sequence[object], key: str) -> Outline:
+    """An object of translations by the items' ids."""
+    made = Outline()
+    for place, item in enumerate(map(fields_of, items)):
+        id = next((one for name, one in item.items() if name.lower() in _KEYS["id"]), place)
+        made.literal(f"{', ' if place else '{'}{dumped(str(id))}: ")
+        made.translated(item[key])
+    made.literal("}")
+    return made
+
+
+def _item_form(items: Sequence[object], key: str | None, shown: _Shown) -> tuple[tuple[str, str], ...] | None:
+    """The keys of an item of the answer, each with the field it is copied from, "" for the translation, "#" for the place,
+    "=" for the text, "@" for the source language; (): it is as it came; None: it is not known what one of them has."""
+    entries = list(fields_of(items[0])) if items else []
+    ids = [name for name in entries if name.lower() in _KEYS["id"]]
+    given = shown.keys
+    if (
+        not given
+        or (key is None and not {one.lower() for one in given} & ({*_KEYS["id"], *_KEYS["answer"]}))
+        or set(given) == set(entries)
+    ):
+        return ()
+    answers = [one for one in given if one not in entries and one.lower() in _KEYS["answer"]] or [
+        one for one in given if one == key
+    ]
+    form: list[tuple[str, str]] = []
+    for name in given:
+        if name in answers:
+            form.append((name, ""))
+        elif name in entries:
+            form.append((name, name))
+        elif name.lower() in _KEYS["source"]:
+            form.append((name, "@"))
+        elif name.lower() in _KEYS["id"] and (ids or key is None):
+            form.append((name, ids[0] if ids else "#"))
+        elif name.lower() in _KEYS["text"]:
+            form.append((name, key or "="))
+        else:
+            return None
+    return tuple(form) if len(answers) == 1 and all(field != "@" for _, field in form) else None
+
+
+def _write_item(made: Outline, item: object, key: str | None, form: Sequence[tuple[str, str]], place: int) -> None:
+    entries = fields_of(item)
+    text = cast(str, item) if key is None else str(entries[key])
+    if not form:
+        made.translated(text)
+        return
+    for number, (name, field) in enumerate(form):
+        made.literal(f"{', ' if number else '{'}{dumped(name)}: ")
+        if field in ("", key) and (field == "" or not any(one == "" for _, one in form)):
+            made.translated(text)
+        else:
+            made.literal(str(place) if field == "#" else dumped(text if field == "=" else entries.get(field)))
+    made.literal("}")
+
+
+def _lines_of_json(message: str, about: str, most: int) -> Outline | None:
+    lines = message.strip().split("\n", most + 1)
+    if len(lines) < 2 or lines[0].strip()[:1] not in ("{", "["):
+        return None
+    values = [_parsed(line) for line in lines if line.strip()]
+    if len(values) > most or not all(map(fields_of, values)):
+        return None
+    if all(
+        len(fields_of(one)) == 1 and all(isinstance(text, str) for text in fields_of(one).values()) for one in values
+    ):
+        return _spliced(message, None)
+    if (key := _text_key(values)) is None:
+        return None
+    form = _item_form(values, key, _Shown.of(about))
+    if not form:
+        return _spliced(message, key) if form is not None else None
+    made = Outline(is_json=False)
+    for place, one in enumerate(values):
+        made.literal("\n" if place else "")
+        _write_item(made, one, key, form, place)
+    return made
+
+
+def _under_a_key(message: str, about: str) -> Outline | None:
+    """One text whose translation goes under the one key that the instruction shows or names."""
+    named = (found[2] or found[3] or found[4] for found in words("named_key").finditer(about))
+    keys = _Shown.of(about).keys or tuple(dict.fromkeys(named))
+    if len(keys) != 1 or keys[0].lower() not in _KEYS["answer"]:
+        return None
+    made = Outline()
+    made.literal(f"{{{dumped(keys[0])}: ")
+    made.translated(message)
+    made.literal("}")
+    return made
+
+
+# ---- lists of other forms
+
+
+def _plain(translation: Translation) -> str:
+    return translation.text
+
+
+def _one_line(translation: Translation) -> str:
+    return " ".join(translation.text.splitlines())
+
+
+def _outline(message: str, spans: Sequence[tuple[int, int]], write: Callable[[Translation], str] = _plain) -> Outline:
+    """The message as it is, with gaps for its texts at these places, in order, without white space around them."""
+    made, at = Outline(write, is_json=False), 0
+    for start, stop in spans:
+        text = message[start:stop]
+        if kept := text.strip():
+            start += len(text) - len(text.lstrip())
+            made.literal(message[at:start])
+            made.translated(kept)
+            at = start + len(kept)
+    made.literal(message[at:])
+    return made
+
+
+def _listed(message: str, about: str, most: int) -> Outline | None:
+    separator = next(
+        (mark for one in words("separator").finditer(about) if (mark := one["mark"] or one["zh"]) in message), None
+    )
+    if separator is not None:
+        heads = [
+            *(one.span() for one in islice(re.finditer(re.escape(separator), message), most + 1)),
+            (len(message), 0),
+        ]
+        return _outline(message, [(end, start) for (_, end), (start, _) in zip([(0, 0), *heads], heads, strict=False)])
+    for pattern in (_TAGGED, _BOUNDED):
+        if (spans := _elements(message, pattern, most)) is not None:
+            return _renamed(_outline(message, spans), about)
+    return _timed(message, most) or _numbered(message, about, most) or _each_line(message, about, most)
+
+
+def _elements(message: str, pattern: re.Pattern[str], most: int) -> list[tuple[int, int]] | None:
+    """The texts of elements of one name, each with an id, that are the whole message."""
+    spans, names, at = list[tuple[int, int]](), set[str](), len(message) - len(message.lstrip())
+    while at < len(message) and len(spans) <= most:
+        found = pattern.match(message, at)
+        if found is None:
+            return None
+        groups = found.groupdict()
+        names.add(re.sub(r"\d+", "", groups.get("name") or groups["head"]))
+        has_id = groups.get("id") is None or groups["id"].strip() or any(map(str.isdigit, groups["name"]))
+        if (
+            len(names) > 1
+            or (groups.get("name") or "").lower() in HTML
+            or not (has_id or next(iter(names)).lower() in ("text", "item", "segment", "line", "s", "t"))
+        ):
+            return None
+        spans.append(found.span("text"))
+        at = found.end()
+    return spans or None
+
+
+def _renamed(made: Outline, about: str) -> Outline:
+    """The elements under the name that the instruction has for translated ones."""
+    name = re.search(r"<(\w+)", "".join(made.literals[0]))
+    wanted = [one for one in re.findall(r"<(\w*translat\w*)[ >]", about) if name is not None and one != name[1]]
+    if name is not None and wanted and f"<{name[1]}" in about:
+        made.literals = [
+            [re.sub(rf"(</?){name[1]}\b", rf"\1{wanted[-1]}", one) for one in parts] for parts in made.literals
+        ]
+    return made
+
+
+def _timed(message: str, most: int) -> Outline | None:
+    """Subtitles, whose numbers and times stay."""
+    times = list(islice(_TIMED.finditer(message), most + 1)) if "-->" in message[:2_000] else []
+    if not times or message[: times[0].start()].replace("WEBVTT", "").strip(" \t\r\n0123456789"):
+        return None
+    ends = [len(message[: one.start()].rstrip().rstrip("0123456789")) for one in times[1:]]
+    return _outline(message, [(one.end(), end) for one, end in zip(times, [*ends, len(message)], strict=True)])
+
+
+def _numbered(message: str, about: str, most: int) -> Outline | None:
+    """Lines that each begin with a number of one form; a line without one belongs to the item before it."""
+    first = words("numbered").match(message)
+    if first is None or not (first["sep"].strip() or first["right"]):
+        return None
+    around = [re.escape(first[name]) for name in ("left", "word")], [re.escape(first["right"] + first["sep"].strip())]
+    pattern = re.compile(
+        rf"^[ \t]{{0,8}}{''.join(around[0])}(?P<id>\d{{1,9}}){around[1][0]}[ \t]{{0,8}}", re.MULTILINE | re.IGNORECASE
+    )
+    heads, last = list[re.Match[str]](), -1
+    for found in islice(pattern.finditer(message), 2 * most):
+        if int(found["id"]) > last:
+            heads.append(found)
+            last = int(found["id"])
+    if not heads or (len(heads) < 2 and _COUNTED.search(about) is None):
+        return None
+    ends = [*(one.start() for one in heads[1:]), len(message)]
+    spans = [(head.end(), end) for head, end in zip(heads, ends, strict=True)]
+    is_single = not any("\n" in message[start:end].strip() for start, end in spans)
+    return _outline(message, spans, _one_line if is_single else _plain)
+
+
+def _each_line(message: str, about: str, most: int) -> Outline | None:
+    if "\n" not in message.strip() or words("lines").search(about) is None:
+        return None
+    spans = [found.span() for found in islice(re.finditer(r"[^\n]+", message), most + 1)]
+    if not all(end - start > 1 and message[start] == message[end - 1] == '"' for start, end in spans):
+        return _outline(message, spans, _one_line)
+    made, at = Outline(_one_line, is_json=False), 0
+    for start, end in spans:
+        made.literal(message[at : start + 1])
+        made.translated(message[start + 1 : end - 1])
+        at = end - 1
+    made.literal(message[at:])
+    return made
+
+
+def _in_a_tag(message: str, about: str, found: Outline | None) -> Outline | None:
+    """The answer in the tag that the instruction wants around it."""
+    named = (one["tag"] or one["word"] for one in words("wrapped").finditer(about) if _NEGATED.search(one[0]) is None)
+    tag = next((one for one in named if f"<{one}>" in about and f"<{one}>" not in message), None)
+    if tag is None or (found is None and "transl" not in tag.lower()):
+        return found
+    if found is None:
+        found = _outline(message, [(0, len(message))])
+    line = "\n" if len(found.texts) > 1 else ""
+    found.literals[0].insert(0, f"<{tag}>{line}")
+    found.literals[-1].append(f"{line}</{tag}>")
+    return found
+
+
+# ---- YAML
+
+_NOT_PLAIN = re.compile(
+    r"[-+.~=\d?:,\[\]{}#&*!|>'\"%@`\s]|(?:true|false|null|yes|no|on|off|y|n)\Z"
+    r"|.*(?:[\x00-\x1f\x7f-\x9f\u2028\u2029]|:\s|:\Z|\s#|\s\Z)|\Z",
+    re.DOTALL | re.IGNORECASE,
+)
+"""What YAML would not read as this string without quotes."""
+_YAML_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""Control characters and line ends that JSON has as they are, and YAML has not."""
+_YAML_BLOCK = re.compile(r"([|>])[-+]?[ \t]*\n")
+
+
+def _as_yaml(text: str) -> str:
+    return dumped(text).translate(_YAML_ESCAPES) if _NOT_PLAIN.match(text) else text
+
+
+def _yaml(message: str, about: str) -> Outline | None:
+    """A list of objects with an id and a text, of which the instruction shows or names those of the answer."""
+    heads = list(_YAML_ITEM.finditer(message)) if re.match(r"\s*- \w+:", message) else []
+    if not heads or message[: heads[0].start()].strip() or len({one["key"] for one in heads}) > 1:
+        return None
+    key = heads[0]["key"]
+    if key not in about and re.search(r"\bfields?\b", about):
+        raise UnclearPrompt(f"the message has no field that the instruction names, but {key}", param="messages")
+    shown = [re.findall(r"\n[ \t]+(\w{1,40}):", one[1]) for one in _YAML_SHOWN.finditer(about)]
+    named = [found[1] for found in _WRITTEN_TO.finditer(about)]
+    keys = [one for one in (shown[-1] if shown else [key]) if one != key] or [named[-1] if named else key]
+    between = [f"\n  {one}: " for one in keys]
+
+    def write(translation: Translation) -> str:
+        return "".join(f"{one}{_as_yaml(translation.text)}" for one in between)
+
+    made = Outline(write, is_json=False)
+    for place, (head, end) in enumerate(zip(heads, [*(one.start() for one in heads[1:]), len(message)], strict=True)):
+        made.literal(("\n" if place else "") + head["head"].strip())
+        made.translated(_from_yaml(message[head.end() : end].rstrip()))
+    return made
+
+
+def _from_yaml(text: str) -> str:
+    """The string that a scalar of YAML is: plain, in quotes, or a block."""
+    if block := _YAML_BLOCK.match(text):
+        lines = dedent(text[block.end() :])
+        return lines if block[1] == "|" else re.sub(r"(?<!\n)\n(?!\n)", " ", lines).replace("\n\n", "\n")
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            return text
+    return text
+
+
+# ---- forms of programs
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramForm:
+    """How a program's messages hold texts, and how it reads their translations: an entry of `chat_forms.toml`."""
+
+    name: str
+    source: str
+    has: tuple[str, ...]
+    each: str
+    begin: str = ""
+    join: str = ""
+    end: str = ""
+    list: str | None = None
+    text: str = "text"
+    item: str | None = None
+    cut: tuple[str, str] | None = None
+
+    def outline(self, message: str, most: int) -> Outline:
+        """The answer to a message. Raises `UnclearPrompt` for one that has another form, and `TooManyTexts`."""
+        items = self._items(message, most) if self.item is not None else self._entries(message)
+        if not items:
+            raise UnclearPrompt(
+                f"the message has the instruction of {self.name}, and its texts cannot be read", param="messages"
+            )
+        if len(items) > most:
+            raise TooManyTexts(f"over {most} texts in one call", param="messages")
+        first = re.search(r"\{(?:translation|source)", self.each)
+        at = first.start() if first is not None else 0
+
+        def write(translation: Translation) -> str:
+            return _fill(self.each[at:], {"translation": translation.text, "source": translation.source})
+
+        made = Outline(write, is_json=self.begin[:1] in ("{", "["))
+        for place, (id, text) in enumerate(items):
+            made.literal((self.join if place else self.begin) + _fill(self.each[:at], {"id": id, "text": text}))
+            made.translated(text)
+        made.literal(self.end)
+        return made
+
+    def _entries(self, message: str) -> Sequence[tuple[object, str]]:
+        entries = fields_of(_parsed(message))
+        listed: object = entries.get(self.list) if self.list is not None else list(entries.values())
+        items = cast(list[object], listed) if isinstance(listed, list) else []
+        ids: Sequence[object] = list(entries) if self.list is None else range(len(items))
+        found = [
+            (fields_of(one).get("id", id), fields_of(one).get(self.text)) for id, one in zip(ids, items, strict=False)
+        ]
+        texts = [(id, text) for id, text in found if isinstance(text, str)]
+        return texts if len(texts) == len(found) else []
+
+    def _items(self, message: str, most: int) -> Sequence[tuple[object, str]]:
+        before, after = (self.item or "").split("{text}")
+        pattern = (
+            re.escape(before)
+            .replace(re.escape("{id}"), r"(?P<id>[\w-]{1,80})")
+            .replace(r"\\\n", r"[ \t]*\n")
+            .replace(r"\ ", " ")
+        )
+        heads = list(islice(re.finditer(rf"^{pattern}", message, re.MULTILINE), most + 1))
+        texts = [
+            message[head.end() : end].rstrip()
+            for head, end in zip(heads, [*(one.start() for one in heads[1:]), len(message)], strict=True)
+        ]
+        if not heads or message[: heads[0].start()].strip() or not all(text.endswith(after.strip()) for text in texts):
+            return []
+        return [(head["id"], text.removesuffix(after.strip()).strip()) for head, text in zip(heads, texts, strict=True)]
+
+
+_PLACEHOLDER = re.compile(r"\{(id|text|translation|source)(?::(\w+))?\}")
+_NOTATIONS: Mapping[str | None, Callable[[object], str]] = {
+    None: str,
+    "json": dumped,
+    "key": lambda value: dumped(str(value)),
+    "attribute": lambda value: escape(str(value)),
+    "line": lambda value: "<br>".join(str(value).splitlines()),
+}
+"""How a placeholder of an answer is written: `{translation:json}`."""
+
+
+def _fill(form: str, values: Mapping[str, object]) -> str:
+    return _PLACEHOLDER.sub(lambda found: _NOTATIONS[found[2]](values[found[1]]), form)
+
+
+@cache
+def forms() -> tuple[ProgramForm, ...]:
+    """Those of the file."""
+    data: Mapping[str, list[dict[str, Any]]] = tomllib.loads(
+        Path(__file__).with_name("chat_forms.toml").read_text("utf-8")
+    )
+    return tuple(map(_form, data["form"]))
+
+
+def _form(entry: dict[str, Any]) -> ProgramForm:
+    fields: dict[str, Any] = entry | {name: tuple(entry[name]) for name in ("has", "cut") if name in entry}
+    return ProgramForm(**fields)
+
+
+# ---- what a message in JSON says besides its texts
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Languages, options and instructions of a message that is a JSON object."""
+
+    target: str | None = None
+    source: str | None = None
+    how: str = ""
+    options: Options = default(default_factory=Options)
+
+
+def said(message: str) -> Said:
+    """What a message says besides its texts. Raises `InvalidRequest` for a glossary that cannot be read."""
+    entries = fields_of(_parsed(message)) if message.lstrip()[:1] == "{" else {}
+    if not entries:
+        return Said()
+    strings = {name.lower(): one for name, one in entries.items() if isinstance(one, str) and one}
+    named = [
+        next((tag_of(strings[name]) for name in names if name in strings), None)
+        for names in (_KEYS["says_target"], _KEYS["says_source"])
+    ]
+    if named[0] is None:
+        return Said()
+    glossary, keep = _terms(entries.get("glossary"))
+    options = Options(
+        context="\n".join(strings[name] for name in ("title", "description") if name in strings) or None,
+        keep=keep,
+        glossary=glossary,
+        formality=_TONES.get(strings.get("tone", ""), "default"),
+    )
+    return Said(named[0], named[1], "\n".join(strings[name] for name in _KEYS["says_how"] if name in strings), options)
+
+
+def _terms(glossary: object) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Terms with their translations, and those to keep: of an object, or of a list of objects with source and target."""
+    if isinstance(glossary, dict):
+        pairs = list(cast(dict[str, object], glossary).items())
+    elif isinstance(glossary, list):
+        listed = (fields_of(one) for one in cast(list[object], glossary))
+        pairs = [(str(one.get("source") or ""), cast(object, one.get("target"))) for one in listed]
+    elif glossary:
+        raise InvalidRequest("glossary: it is not an object of terms and translations", param="messages")
+    else:
+        pairs = []
+    terms = {term: translation for term, translation in pairs if term and isinstance(translation, str) and translation}
+    return terms, tuple(term for term, _ in pairs if term and term not in terms)

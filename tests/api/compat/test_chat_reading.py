@@ -1,0 +1,158 @@
+"""What holds for every request to translate, however it is worded, and for every text that is none."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.api.compat import chat
+from dragoman.errors import InvalidRequest, UnclearPrompt, UnknownPrompt
+from dragoman.types import Translation
+
+NAMES = {
+    "de": "German",
+    "ja": "日本語",
+    "zh-Hans": "Simplified Chinese",
+    "pt-BR": "Brazilian Portuguese",
+    "ko": "Korean",
+}
+REQUESTS = (
+    "Please put your knowledge to work and translate the following sentence to {to}:\n\n{text}",
+    "Translate the paragraph below into {to}. Give me nothing but the result.\n\n{text}",
+    'Translate "{text}" into {to}.',
+    "Translate the text in the tag to {to}.\n\n<source_text>\n{text}\n</source_text>",
+    "Translate what stands between the triple backticks into {to}.\n```\n{text}\n```",
+    "You translate for a museum. Your task is to translate the text into {to}.\n\nText:\n{text}\n\nTranslation:",
+    "{text}\n\nTranslate the text above into {to}.",
+    "把下面的内容翻译成{to}：\n{text}",
+    "次の文章を{to}に翻訳してください：\n{text}",
+)
+WORDS = st.sampled_from(
+    [
+        "The",
+        "museum",
+        "opens",
+        "at",
+        "ten",
+        "and",
+        "closes",
+        "early",
+        "on",
+        "Mondays",
+        ",",
+        "bring",
+        "your",
+        "ticket",
+        "(or",
+        "a",
+        "copy)",
+        "50",
+        "%",
+        ":",
+        "so",
+    ]
+)
+TEXTS = st.lists(WORDS, min_size=2, max_size=30).map(" ".join)
+LINES = st.lists(TEXTS.map(lambda text: f"Now {text}"), min_size=2, max_size=12)
+
+
+def task(user: str, target: str | None = None, system: str | None = None) -> chat.Task:
+    before: list[tuple[chat.Role, str]] = [("system", system)] if system is not None else []
+    return chat.parse([*before, ("user", user)], target)
+
+
+def copied(found: chat.Task) -> str:
+    return found.write([Translation(text, "en", False, "stop") for text in found.texts])
+
+
+@settings(max_examples=30, deadline=None)
+@given(TEXTS)
+def test_a_request_is_read_or_unclear_and_its_text_is_all_that_is_translated(text: str) -> None:
+    for (target, name), request in product(NAMES.items(), REQUESTS):
+        message = request.replace("{to}", name).replace("{text}", text)
+        for named in (None, target):
+            try:
+                found = task(message, named)
+            except UnclearPrompt:
+                continue
+            assert (" ".join(found.texts).strip(), found.target) == (text.strip(), target)
+
+
+def test_requests_in_other_words_are_read() -> None:
+    text = "The museum opens at ten."
+    for (target, name), request in product(NAMES.items(), REQUESTS):
+        found = task(request.replace("{to}", name).replace("{text}", text))
+        assert (found.texts, found.target) == ((text,), target), request
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=300))
+def test_a_text_without_a_word_of_translating_is_whole(text: str) -> None:
+    found = task(text, "ja")
+    assert copied(found) == text or "%%" in text
+
+
+@settings(max_examples=30, deadline=None)
+@given(LINES)
+def test_a_list_comes_back_in_its_own_form(lines: list[str]) -> None:
+    system = "You translate into German. Keep the format of the input."
+    forms = (
+        json.dumps(lines, ensure_ascii=False),
+        json.dumps({f"k{place}": line for place, line in enumerate(lines)}, indent=2),
+        json.dumps([{"id": place, "text": line} for place, line in enumerate(lines)]),
+        "\n".join(json.dumps({"id": place, "text": line}) for place, line in enumerate(lines)),
+        "\n".join(f"{place}. {line}" for place, line in enumerate(lines, 1)),
+        "\n".join(f"[{place}] {line}" for place, line in enumerate(lines, 1)),
+        "\n".join(f"<|{place}|>{line}" for place, line in enumerate(lines, 1)),
+        "\n".join(f"<t{place}>{line}</t{place}>" for place, line in enumerate(lines)),
+    )
+    for form in forms:
+        found = task(form, None, system)
+        assert (list(found.texts), found.target, copied(found)) == (lines, "de", form)
+
+
+@pytest.mark.parametrize(
+    ("user", "system"),
+    [
+        ("Translate the first half into Japanese and leave the second half as it is. The museum opens at ten.", None),
+        ("Please translate it into Japanese", None),
+        ('{"a": [{"b": "One."}], "c": [{"d": "Two."}]}', "Translate to Japanese. Answer with a JSON list of rows."),
+        ("The museum opens.", "Translate to Japanese. Answer as CSV."),
+    ],
+)
+def test_what_surely_asks_for_a_translation_and_is_not_clear(user: str, system: str | None) -> None:
+    with pytest.raises(UnclearPrompt):
+        task(user, "ja", system)
+
+
+def test_several_targets_or_none_are_refused() -> None:
+    for request in ("Translate the text into German or French:\n\nHello.", "Translate the following text:\n\nHello."):
+        with pytest.raises(UnknownPrompt):
+            task(request)
+
+
+@pytest.mark.parametrize("sentence", sorted(chat.TEST_SENTENCES))
+def test_a_sentence_that_tests_settings_comes_back(sentence: str) -> None:
+    assert task(sentence).is_test
+    assert not task(sentence, "ja").is_test
+    with pytest.raises(InvalidRequest):
+        task(sentence + " you")
+
+
+def test_messages_in_a_row_are_read_together_and_pairs_are_examples() -> None:
+    pair: list[tuple[chat.Role, str]] = [("user", "One."), ("assistant", "Eins.")]
+    found = chat.parse(
+        [("system", "You are a translator."), ("system", "Translate to German."), *pair, ("user", "Two.")], None
+    )
+    assert (found.texts, found.target, found.unused) == (("Two.",), "de", "examples")
+    found = chat.parse([("user", "Translate what I send you into German."), ("user", "Two.")], None)
+    assert (found.texts, found.target, found.unused) == (("Two.",), "de", "")
+    agreed: list[tuple[chat.Role, str]] = [
+        ("user", "Translate the text that I send into German."),
+        ("assistant", "Okay."),
+    ]
+    assert chat.parse([*agreed, ("user", "Two.")], None).target == "de"
