@@ -50,6 +50,7 @@ ROUTES = (
     Route("POST", "/v1/documents", "target", "source"),
     Route("PATCH", _SEGMENT, "translation", "translation", forms=False),
     Route("POST", f"{_SEGMENT}/alternatives", "n", "n", forms=False),
+    Route("POST", f"{_SEGMENT}/similar", "n", "n", forms=False),
     Route("POST", "/v2/translate", "text", "target_lang", {"target_lang": "JA"}),
     Route("POST", "/v2/glossaries", "entries", "name", {"name": "x", "source_lang": "EN", "target_lang": "JA"}),
     Route("POST", "/v3/glossaries", "dictionaries", "name", {"name": "x"}),

@@ -174,7 +174,6 @@ async def test_options_have_limits(client: httpx.AsyncClient, key: list[str]) ->
         ("/v2/translate", deepl | {"non_splitting_tags": tags, "tag_handling": "xml"}),
         ("/v2/translate", deepl | {"ignore_tags": ",".join(tags), "tag_handling": "xml"}),
         ("/v1/chat/completions", chat(batch | {"glossary": {f"term {number}": "x" for number in range(10_001)}})),
-        ("/v1/chat/completions", chat(batch | {"segments": [{"id": "x" * 101, "text": "a"}]})),
         ("/language/translate/v2", {"q": "a", "target": "ja", "model": "x" * 1_001}),
     ):
         answer = await client.post(path, json=body, headers=headers)

@@ -23,7 +23,15 @@ from dragoman.api.compat.chat_languages import tag_of as tag_of
 from dragoman.api.compat.chat_schema import Outline, outline
 from dragoman.api.compat.chat_text import SplitMessage
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnclearPrompt, UnknownPrompt
-from dragoman.types import Options, Role, TextFormat, Translation
+from dragoman.types import (
+    MAX_EXAMPLE_CHARACTERS,
+    MAX_EXAMPLES,
+    Example,
+    Options,
+    Role,
+    TextFormat,
+    Translation,
+)
 
 _SPACE = re.compile(r"\s*")
 _SEARCHED = 200_000  # characters of a message, and the line in which these end
@@ -134,14 +142,15 @@ class _Request:
     message: str
     named: str | None
     said: AskedLanguages
-    has_examples: bool
+    pairs: tuple[tuple[str, str], ...]  # earlier texts, each with the answer to it; empty: there was none
     is_answered: bool  # an earlier message was an instruction with its own text
     is_framed: bool  # all messages begin with the same words of translating
 
     @classmethod
     def of(cls, messages: Sequence[tuple[Role, str]], named: str | None) -> _Request:
         """An earlier user message without a text of its own is an instruction, whatever was answered to it."""
-        instructions, examples = [text for role, text in messages if role == "system" and text.strip()], list[str]()
+        instructions = [text for role, text in messages if role == "system" and text.strip()]
+        pairs = list[tuple[str, str]]()
         for place, (role, text) in enumerate(messages[:-1]):
             if role != "user":
                 continue
@@ -149,20 +158,24 @@ class _Request:
             next_role, reply = messages[place + 1]
             is_agreed = next_role == "assistant" and chat_languages.words("agreement").match(reply) is not None
             is_request = is_short and chat_languages.tells(text) and (is_agreed or chat_text.split(text) is None)
-            (instructions if next_role == "user" or is_request else examples).append(text)
+            if next_role == "user" or is_request:
+                instructions.append(text)
+            else:
+                pairs.append((text, reply if next_role == "assistant" else ""))
+        examples = [text for text, _ in pairs[-10:]]
         told = "\n\n".join(instructions)
         if len(told) > 2 * _MAX_TOLD:
             told = f"{told[:_MAX_TOLD]}\n\n{told[-_MAX_TOLD:]}"
         told = told.replace("\r\n", "\n").strip()
-        is_answered = any(len(one) <= _MAX_EARLIER and chat_languages.tells(one) for one in examples[-10:])
+        is_answered = any(len(one) <= _MAX_EARLIER and chat_languages.tells(one) for one in examples)
         message = messages[-1][1]
         if message.endswith(_SWITCHES):
             message = message.removesuffix(next(one for one in _SWITCHES if message.endswith(one))).rstrip()
         same = takewhile(
-            lambda characters: len(set(characters)) == 1, zip(message[:_BEGINNING], *examples[-10:], strict=False)
+            lambda characters: len(set(characters)) == 1, zip(message[:_BEGINNING], *examples, strict=False)
         )
         is_framed = bool(examples) and chat_languages.asks("".join(characters[0] for characters in same))
-        return cls(told, message, named, chat_languages.read(told), bool(examples), is_answered, is_framed)
+        return cls(told, message, named, chat_languages.read(told), tuple(pairs), is_answered, is_framed)
 
     def task(self, most: int, *, has_schema: bool) -> Task:
         """What they ask for. Raises what `parse` raises."""
@@ -177,6 +190,7 @@ class _Request:
         target = self._target(own)
         source = own.source or (self.said.source if described.target is None else None)
         text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.message, self.told)
+        self._check_places(about)
         glossary = {**chat_text.terms(about), **described.options.glossary}
         task = Task(
             (),
@@ -184,7 +198,7 @@ class _Request:
             source if source != target else None,
             options=replace(described.options, glossary=glossary),
             message=text,
-            unused="examples" if self.has_examples else "",
+            unused="examples" if self.pairs else "",
         )
         if not (own.asks or self.said.asks) or not text.strip():
             return _separated(text, most, task)
@@ -198,7 +212,31 @@ class _Request:
             if not has_schema:
                 raise
             made = None
-        return replace(task, texts=tuple(made.texts), reply=made) if made is not None else _separated(text, most, task)
+        if made is not None:
+            return replace(task, texts=tuple(made.texts), reply=made)
+        examples = self._examples()
+        options = replace(task.options, examples=examples)
+        return _separated(text, most, replace(task, options=options, unused="" if examples else task.unused))
+
+    def _examples(self) -> tuple[Example, ...]:
+        """Earlier texts, behind their instructions where they have some, with what was answered: the last that fit."""
+        found = list[Example]()
+        for text, reply in self.pairs[-MAX_EXAMPLES:]:
+            source, translation = text.strip(), reply.strip()
+            if chat_languages.tells(text[:_MAX_EARLIER]):
+                part = chat_text.split(text[:_MAX_EARLIER])
+                source = part.text.strip() if part is not None else ""
+            if source and translation and max(len(source), len(translation)) <= MAX_EXAMPLE_CHARACTERS:
+                found.append(Example(source, translation))
+        return tuple(found)
+
+    def _check_places(self, about: str) -> None:
+        """Raises `UnclearPrompt` where the message has an empty element that its instructions describe: a place for what is no
+        translation."""
+        for place in islice(_EMPTY_ELEMENT.finditer(self.message, max(len(self.message) - _MAX_TOLD, 0)), 10):
+            if f"<{place[1]}" in about:
+                message = f"the answer is to have {place[0][:50]!r} filled, which no translation fills: {HELP}"
+                raise UnclearPrompt(message, param="messages")
 
     def _check_task(self) -> None:
         """Raises `NotATranslation` where the messages begin with another task."""
@@ -344,6 +382,7 @@ def _is_html(text: str) -> bool:
     return any(f"<{name}" in text for name in islice(ends, 3))
 
 
+_EMPTY_ELEMENT = re.compile(r"<([A-Za-z_]{1,40})>\s{0,9}</\1>")
 _END_TAG = re.compile(
     r"</([A-Za-z][A-Za-z0-9]{0,9})\s*>"
 )  # alternatives in place of the set would take 30 times as long

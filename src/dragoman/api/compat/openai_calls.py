@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol
 
 from fastapi import Request
@@ -228,6 +228,8 @@ class Asked:
             passed = Chat(tuple(messages), max_tokens if is_limited else None)
             request = TranslationRequest(texts, UNDETERMINED, chat=passed)
             return cls(chat.Task(texts, UNDETERMINED), call_of(http, account, api, request), form)
+        if task.options.examples and not service.calls.translator.planner.prompts.takes_examples:
+            task = replace(task, options=replace(task.options, examples=()), unused="examples")
         given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
         texts = await check_texts(service, given, "messages", allow_empty=task.reply is not None)
         request = TranslationRequest(
