@@ -64,6 +64,19 @@ async def test_no_more_sequences_run_there_than_it_has_slots(upstream: Upstream)
     assert [one.text.split()[-1] for one in done] == [str(300 + number) for number in range(8)]
 
 
+async def test_slots_that_come_free_together_are_all_taken(upstream: Upstream) -> None:
+    async with running(remote(upstream, slots=2)) as pipeline, AsyncExitStack() as taken:
+        for _ in range(2):
+            await taken.enter_async_context(pipeline._engine())  # pyright: ignore[reportPrivateUsage]
+        upstream.gate.clear()
+        waiting = [asyncio.create_task(pipeline.generate(sequence(300 + number))) for number in range(2)]
+        await loaded(pipeline, running=2, waiting=2)
+        await taken.aclose()  # both, before anything else runs
+        await loaded(pipeline, running=2, waiting=0)
+        upstream.gate.set()
+        assert len(await asyncio.gather(*waiting)) == 2
+
+
 async def test_ollama_is_sent_text_in_which_it_finds_no_other_control_tokens(upstream: Upstream) -> None:
     words = TOKENIZER.encode("Where is the station?", add_special_tokens=False).ids
     as_text = TOKENIZER.encode(CONTROL[1][:1], add_special_tokens=False).ids
@@ -93,6 +106,7 @@ FAULTS = {
     "500": (lambda: web.Response(status=500), ""),
     "502 of a proxy": (lambda: web.Response(status=502, text="<html>"), ""),
     "503": (lambda: web.Response(status=503, headers={"Retry-After": "0"}), ""),
+    "503 while it loads": (lambda: web.Response(status=503), ""),
     "429": (lambda: web.Response(status=429, headers={"Retry-After": "0"}), ""),
     "429 with a date": (lambda: web.Response(status=429, headers={"Retry-After": "Fri, 01 Jan 2027"}), ""),
     "a redirect": (lambda: web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"}), ""),

@@ -206,8 +206,8 @@ class RemotePipeline:
         finally:
             engine.in_flight -= 1
             self._load()
-            if self._waiters and not self._waiters[0].done():
-                self._waiters[0].set_result(None)
+            if (waiter := next((one for one in self._waiters if not one.done()), None)) is not None:
+                waiter.set_result(None)
 
     async def _changed(self) -> None:
         """Wait until a slot is free, an engine answers again or a pause ends."""
@@ -375,8 +375,8 @@ async def _read(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
 async def _raise(response: aiohttp.ClientResponse) -> None:
     """The error that a status means: a prompt that was refused, an engine that is busy, or one that is lost."""
     status = response.status
-    if status in (429, 503):
-        after = response.headers.get("Retry-After", "")
+    after = response.headers.get("Retry-After", "")
+    if status == 429 or (status == 503 and after):  # without it, llama-server's says that it loads its model
         raise _Busy(float(after) if after.isdigit() else 1.0)
     if status >= 500:
         raise _Lost(f"it answered with status {status}")
