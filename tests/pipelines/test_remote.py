@@ -11,13 +11,14 @@ import pytest
 from aiohttp import web
 
 from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
+from dragoman.pipelines import remote as module
 from dragoman.pipelines.remote_apis import ModelTokens
 from dragoman.types import Completion, Delta, EngineSequence, Sampling, TokenLogprobs
 from tests.pipelines.building import loaded, running
 from tests.pipelines.conftest import TOKENIZER, remote
 from tests.pipelines.scripted import WINDOW, sequence
 from tests.pipelines.upstream import Upstream, listening
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 CONTROL = next(
     (number, token.content) for number, token in TOKENIZER.get_added_tokens_decoder().items() if token.special
@@ -64,7 +65,8 @@ async def test_no_more_sequences_run_there_than_it_has_slots(upstream: Upstream)
     assert [one.text.split()[-1] for one in done] == [str(300 + number) for number in range(8)]
 
 
-async def test_slots_that_come_free_together_are_all_taken(upstream: Upstream) -> None:
+async def test_slots_that_come_free_together_are_all_taken(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSES_S", (HANG_S,))  # nothing else wakes what waits
     async with running(remote(upstream, slots=2)) as pipeline, AsyncExitStack() as taken:
         for _ in range(2):
             await taken.enter_async_context(pipeline._engine())  # pyright: ignore[reportPrivateUsage]
