@@ -55,6 +55,8 @@ async def test_an_idle_process_that_has_ended_takes_no_task(
 ) -> None:
     (tmp_path / SOURCE).write_text("Can I see it?")
     for signal_number in (signal.SIGKILL, signal.SIGTERM):
+        # Just after it has been started, the system does not know its command line yet.
+        await until(lambda: of_this_process() - others != set(), "an idle process")
         (idle,) = of_this_process() - others
         idle.send_signal(signal_number)
         await until(lambda idle=idle: has_ended(idle), "its end")
