@@ -26,7 +26,13 @@ async def _translated(http: httpx.AsyncClient, text: str) -> dict[str, object]:
 
 
 async def test_a_server_without_an_engine_translates_with_vllm_serve(tmp_path: Path) -> None:
-    command = vllm_serve("theirs", str(phrasebook.model_dir()), {"max-model-len": 1024, "enforce-eager": True})
+    flags = {
+        "max-model-len": 1024,
+        "enforce-eager": True,
+        "gpu-memory-utilization": 0.3,
+        "kv-cache-memory-bytes": 1 << 30,
+    }
+    command = vllm_serve("theirs", str(phrasebook.model_dir()), flags)
     (tmp_path / "own").mkdir()
     async with serving(command, tmp_path / "theirs" / "log", asyncio.Event(), deadline_s=START_S):
         with ServerProcess(tmp_path / "own", f"--engine-url={command.url}", "--cache-max-bytes=0") as server:
