@@ -108,10 +108,13 @@ class Task:
     def _by_schema(self, schema: Mapping[str, Any] | None, message: str) -> Outline:
         """The answer by the schema to the message, or else to what the instruction makes of it, or to its ids and texts
         alone."""
-        given = self.write([Translation(text, "", False, "stop") for text in self.texts])
-        for one in (message, given):
-            with suppress(InvalidRequest):
-                return outline(schema, (one,))
+        with suppress(InvalidRequest):
+            return outline(schema, (message,))
+        with suppress(InvalidRequest):
+            made = outline(schema, (self.write([Translation(text, "", False, "stop") for text in self.texts]),))
+            if self.reply is None or len(made.texts) == len(self.texts):
+                return made
+            return self.reply  # which fits the schema, and has strings that are copied
         return outline(schema, (chat_answers.reduced(message),))
 
 

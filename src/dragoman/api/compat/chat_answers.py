@@ -34,6 +34,7 @@ _JSON_WANTED = re.compile(r"\bjson\b", re.IGNORECASE)
 _OTHER_FORM = re.compile(r"\b(?:yaml|xml|csv)\b", re.IGNORECASE)
 _JSON_REFUSED = re.compile(r"\b(?:no|not|without|never|nor|non)\b[^.\n]{0,40}\bjson\b", re.IGNORECASE)
 _SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
+_SHOWN_ENTRY = re.compile(r"\"(\w{1,40})\"\s*:\s*\{\s*\"")
 _SHOWN_ITEM = re.compile(r"\{((?:[^{}\[\]\"]{1,100}+|\"[^\"\n]{0,300}+\"){1,40}+)\}")
 _SHOWN_KEY = re.compile(r"[\"'](\w{1,40})\\?[\"']\s*:")
 _STRINGS_WANTED = re.compile(r"\barray (?:of|with)(?: \w+){0,3} (?:translated strings|translations)\b", re.IGNORECASE)
@@ -122,10 +123,7 @@ def _json(message: str, value: object, about: str) -> Outline | None:
     shown, is_same = _Shown.of(about), words("same").search(about) is not None
     name, items = _list_in(value)
     if items is None:
-        if any(name.lower() in _KEYS["says_how"] for name in fields_of(value)):
-            return None
-        is_plain = all(isinstance(one, str | dict | None) for one in fields_of(value).values())
-        return _spliced(message, None) if is_same or (is_plain and shown.outer is None) else None
+        return _object(message, fields_of(value), about, shown, is_same=is_same)
     if not all(isinstance(one, str) for one in items) and not all(map(fields_of, items)):
         return None
     key = _text_key(items)
@@ -148,6 +146,40 @@ def _json(message: str, value: object, about: str) -> Outline | None:
         made.literal(", " if place else "")
         _write_item(made, item, key, form, place)
     made.literal("]}" if outer is not None else "]")
+    return made
+
+
+def _object(message: str, entries: Mapping[str, Any], about: str, shown: _Shown, *, is_same: bool) -> Outline | None:
+    """The answer to an object of texts by their ids; None: it is not clear, or the object says more than texts."""
+    names = {name.lower() for name in entries}
+    if names.intersection(_KEYS["says_how"]) or (
+        names.intersection(_KEYS["says_target"]) and names.intersection(_KEYS["no_texts"])
+    ):
+        return None
+    shown_entries = {found[1] for found in _SHOWN_ENTRY.finditer(about)}
+    if shown_entries and all(isinstance(one, str) for one in entries.values()):
+        if outer := {one for one in shown_entries if one.lower() in _KEYS["list"] and one not in entries}:
+            name = outer.pop()
+            return _wrapped(_spliced(message, None), f"{{{dumped(name)}: ", "}") if shown_entries == {name} else None
+        form = _item_form(list(entries.values()), None, shown)
+        return _entries(entries, form) if form else None
+    is_plain = all(isinstance(one, str | dict | None) for one in entries.values())
+    return _spliced(message, None) if is_same or (is_plain and shown.outer is None) else None
+
+
+def _entries(entries: Mapping[str, Any], form: Sequence[tuple[str, str]]) -> Outline:
+    """An object of a text's fields by its id."""
+    made = Outline()
+    for place, (id, text) in enumerate(entries.items()):
+        made.literal(f"{', ' if place else '{'}{dumped(id)}: ")
+        _write_item(made, text, None, form, place)
+    made.literal("}")
+    return made
+
+
+def _wrapped(made: Outline, before: str, after: str) -> Outline:
+    made.literals[0].insert(0, before)
+    made.literals[-1].append(after)
     return made
 
 
@@ -288,10 +320,8 @@ def _under_a_key(message: str, about: str) -> Outline | None:
     if len(keys) != 1 or keys[0].lower() not in _KEYS["answer"]:
         return None
     made = Outline()
-    made.literal(f"{{{dumped(keys[0])}: ")
     made.translated(message)
-    made.literal("}")
-    return made
+    return _wrapped(made, f"{{{dumped(keys[0])}: ", "}")
 
 
 # ---- lists of other forms
@@ -421,10 +451,8 @@ def _in_a_tag(message: str, about: str, found: Outline | None) -> Outline | None
         return found
     if found is None:
         found = _outline(message, [(0, len(message))])
-    line = "\n" if len(found.texts) > 1 else ""
-    found.literals[0].insert(0, f"<{tag}>{line}")
-    found.literals[-1].append(f"{line}</{tag}>")
-    return found
+    line = "\n" if len(found.texts) > 1 or f"<{tag}>\n" in about else ""
+    return _wrapped(found, f"<{tag}>{line}", f"{line}</{tag}>")
 
 
 # ---- YAML

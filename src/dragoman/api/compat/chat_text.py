@@ -45,7 +45,6 @@ _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s
 _NAME = re.compile(r"\s*([^\W\d]{2,30})[ \t]*[:：][ \t]*")
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
 _PAIR_LINES = re.compile(r"\s*(?:^[ \t]*[^\n]{1,100}(?:->|=>|→)[^\n]{0,200}\n){1,500}+", re.MULTILINE)
-_REQUEST_LINE = re.compile(r"^(?P<line>[^\n]{3,600}?)[:：][ \t*]*\r?\n", re.MULTILINE)
 _BLANK = re.compile(r"\s{0,80}")
 _PARAGRAPH_END = re.compile(r"[ \t]*\r?\n\s*\n")
 _LINE_END = re.compile(r"[ \t]*\r?\n(?:\s*\n)?")
@@ -116,13 +115,6 @@ def split(message: str, told: str = "") -> SplitMessage | None:
     part = _behind_first_line(message, bool(told)) or _between_named(message, told) or _json_at_the_end(message)
     if part is None and is_asked and not told:
         part = _quoted(message)
-    if (
-        part is None
-        and is_asked
-        and (behind := _behind_request(message, bool(told))) is not None
-        and _STRUCTURED.match(behind.text)
-    ):
-        part = behind
     part = part or _Scan(message, told).part()
     if part is None and told and (ended := _without_end(SplitMessage("", message))).after.strip():
         part = ended
@@ -286,8 +278,6 @@ class _Scan:
 
     def part(self) -> SplitMessage | None:
         """The text, if it is introduced."""
-        if not self._is_told and (strong := self._behind_last_request()) is not None:
-            return strong
         colons, marks = _MAX_COLONS, _MAX_MARKS
         for opening in _OPENING.finditer(self._message, 0, _HEAD):
             is_colon = opening["colon"] is not None
@@ -300,18 +290,6 @@ class _Scan:
             if part is not None and (part.is_marked or not _has_rules(part.text)):
                 return _without_end(part)
         return self._held
-
-    def _behind_last_request(self) -> SplitMessage | None:
-        """The text behind a line that is a request with a target and ends with a colon."""
-        message = self._message
-        for end in islice(_REQUEST_LINE.finditer(message, 0, _HEAD), _MAX_MARKS):
-            line, place = end["line"], end.end()
-            is_request = (
-                chat_languages.commands(line) and words("follows").search(line) and chat_languages.read(line).targets
-            )
-            if is_request and not _opens(message, place) and not _is_rules(message, place):
-                return _without_end(SplitMessage(message[:place], message[place:].lstrip("\r\n")))
-        return None
 
     def _rule(self, opening: re.Match[str]) -> SplitMessage | None:
         """A line of dashes behind an instruction."""
@@ -381,8 +359,6 @@ class _Scan:
             return None
         if not self._introduces(line, start, begins_line=begins_line) or _is_rules(message, end):
             return None
-        if begins_line and words("example_answer").search(message[end : end + _TAIL]) is not None:
-            return None
         text = message[end:]
         text = text.lstrip("\r\n") if begins_line else text.lstrip(" ")
         quoted = re.compile(r"\s*\"([^\"\n]{1,2000})\"\s*").fullmatch(text)
@@ -409,8 +385,6 @@ class _Scan:
         ):
             return True
         is_behind_context = words("context").search(self._message[: min(start, 100)]) is not None
-        if words("no_introduction").match(sentence) is not None:
-            return False
         is_request = chat_languages.tells(line) and (
             not self._is_told or not self._message[:start].strip() or is_behind_context
         )
