@@ -192,6 +192,8 @@ class _Request:
             own = AskedLanguages(True, (described.target,), described.source)
         target = self._target(own)
         source = own.source or (self.said.source if described.target is None else None)
+        if part is not None:
+            part = self._checked(part)
         text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.message, self.told)
         self._check_places(about)
         glossary = {**chat_text.terms(about), **described.options.glossary}
@@ -232,6 +234,20 @@ class _Request:
             if source and translation and max(len(source), len(translation)) <= MAX_EXAMPLE_CHARACTERS:
                 found.append(Example(source, translation))
         return tuple(found)
+
+    def _checked(self, part: SplitMessage) -> SplitMessage:
+        """The part, without the code of its language before it.
+
+        Raises `UnclearPrompt` where it is one text in several languages, or has the request in it.
+        """
+        lines = part.text.strip().split("\n", 10)
+        codes = [found for line in lines if (found := _CODE_LABEL.match(line)) and chat_languages.tag_of(found[1])]
+        is_labelled = len(codes) == len(lines)
+        is_said = bool(self.said.targets) or any(chat_languages.requested(part.about))
+        is_request = not is_said and not part.is_marked and any(chat_languages.requested(part.text))
+        if is_request or (is_labelled and len(lines) > 1):
+            raise UnclearPrompt(f"which part of the message is the text is not clear: {HELP}", param="messages")
+        return replace(part, text=part.text.lstrip()[codes[0].end() :]) if is_labelled else part
 
     def _check_places(self, about: str) -> None:
         """Raises `UnclearPrompt` where the message has an empty element that its instructions describe: a place for what is no
@@ -385,28 +401,15 @@ def _is_html(text: str) -> bool:
     return any(f"<{name}" in text for name in islice(ends, 3))
 
 
+_CODE_LABEL = re.compile(r"([a-z]{2,3}(?:[-_][A-Za-z]{2,4})?): ")
 _EMPTY_ELEMENT = re.compile(r"<([A-Za-z_]{1,40})>\s{0,9}</\1>")
 _END_TAG = re.compile(
     r"</([A-Za-z][A-Za-z0-9]{0,9})\s*>"
 )  # alternatives in place of the set would take 30 times as long
 _HTML_ELEMENTS = frozenset(
-    {
-        "article",
-        "blockquote",
-        "body",
-        "code",
-        "dd",
-        "div",
-        "dl",
-        "dt",
-        "figure",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "html",
-    }
-    | {"kbd", "li", "ol", "p", "pre", "samp", "script", "section", "svg", "table", "td", "th", "tr", "ul"}
+    re.findall(
+        r"\w+",
+        "article blockquote body code dd div dl dt figure h1 h2 h3 h4 h5 h6 html kbd li ol p pre samp script section svg "
+        "table td th tr ul",
+    )
 )
