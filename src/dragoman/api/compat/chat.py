@@ -243,7 +243,7 @@ class _Request:
         lines = part.text.strip().split("\n", 10)
         codes = [found for line in lines if (found := _CODE_LABEL.match(line)) and chat_languages.tag_of(found[1])]
         is_labelled = len(codes) == len(lines)
-        is_said = bool(self.said.targets) or any(chat_languages.requested(part.about))
+        is_said = bool(self.said.targets) or chat_languages.tells(part.about)
         is_request = not is_said and not part.is_marked and any(chat_languages.requested(part.text))
         if is_request or (is_labelled and len(lines) > 1):
             raise UnclearPrompt(f"which part of the message is the text is not clear: {HELP}", param="messages")

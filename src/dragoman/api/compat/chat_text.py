@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
+from typing import cast
 
 from dragoman.api.compat import chat_languages
 from dragoman.api.compat.chat_languages import words
@@ -41,6 +42,7 @@ _OBJECT = re.compile(
 _FIELD = re.compile(r"\s*(?:field|key|value|tag|column|property|section|attribute)", re.IGNORECASE)
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _END_LINE = re.compile(r"\n[^\w\n]{0,10}END(?: OF)? [A-Z_ ]{3,40}[^\w\n]{0,10}\s*\Z")
+_CAPITALS_LABEL = re.compile(r"\n[ \t]*[A-Z][A-Z_ ]{2,40}[:：][ \t]*(?:\n|\Z)")  # the text ends at the next of its kind
 _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s\S]){0,3000}</(?P=block)>\s*){1,4}\Z")
 _NAME = re.compile(r"\s*([^\W\d]{2,30})[ \t]*[:：][ \t]*")
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
@@ -92,7 +94,7 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
     scan = _Scan(message, told)
-    finders = [scan.first_line, scan.between_named, scan.json_at_the_end, scan.introduced]
+    finders = [scan.first_line, scan.between_named, scan.json_at_the_end, scan.list_behind_paragraph, scan.introduced]
     if told:
         finders.append(scan.before_end)
     else:
@@ -125,13 +127,15 @@ _PAIR_LABEL = re.compile(
 _JSON_START = re.compile(r"^[ \t]*[\[{]", re.MULTILINE)
 
 
-def parses_as_json(text: str) -> bool:
-    """Whether a text is JSON, within the bounds of a request's."""
+def parsed_json(text: str) -> object:
+    """The JSON list or object that a text is, within the bounds of a request's; None: it is none."""
+    text = text.strip()
+    if text[:1] not in ("{", "["):
+        return None
     try:
-        parse_json(text.encode(), MAX_VALUES)
+        return cast(object, parse_json(text.encode(), MAX_VALUES))
     except (InvalidJson, UntranslatableText, UnicodeEncodeError):
-        return False
-    return True
+        return None
 
 
 # ---- what is introduced
@@ -168,6 +172,11 @@ class _Scan:
         if colon is None or is_named or not (self._told or chat_languages.commands(colon["line"])):
             return None
         return self._behind_colon(colon) if chat_languages.read(colon["line"]).targets or self._told else None
+
+    def list_behind_paragraph(self) -> SplitMessage | None:
+        """The same where that text is a list, whose items may hold marks and labels."""
+        part = self.behind_paragraph()
+        return part if part is not None and _STRUCTURED.match(part.text) is not None else None
 
     def behind_paragraph(self) -> SplitMessage | None:
         """The text behind a paragraph, or a first line, whose last line is a request as a whole."""
@@ -218,7 +227,7 @@ class _Scan:
         for start in islice(_JSON_START.finditer(message, 0, _HEAD), 5):
             title = message[max(start.start() - 300, 0) : start.start()].rstrip().rpartition("\n")[2]
             is_shown = title.endswith((":", "：")) and _said("context", title)
-            if title and not is_shown and parses_as_json(message[start.start() :]):
+            if title and not is_shown and parsed_json(message[start.start() :]) is not None:
                 return SplitMessage(message[: start.start()], message[start.start() :].strip(), "", True)
         return None
 
@@ -327,8 +336,9 @@ class _Scan:
             return False
         targets = chat_languages.read(line).targets if asks else ()
         if is_block:
-            is_request = bool(targets) and chat_languages.tells(line)
-            return is_request or (not _said("context", sentence) and (asks or _said("text", sentence)))
+            if targets:
+                return chat_languages.tells(line) or _said("follows", line)
+            return not _said("context", sentence) and (asks or _said("text", sentence))
         is_plain = re.search(r"[\"“`「]", line) is None and not chat_languages.read(before[-2_000:]).targets
         follows = _said("follows", sentence) or bool(targets)
         is_clear = not self._told or _said("text", sentence)
@@ -409,6 +419,8 @@ def _without_end(part: SplitMessage) -> SplitMessage:
     if (end := _END_LINE.search(text[-_TAIL:])) is not None:
         at = max(len(text) - _TAIL, 0) + end.start()
         text, after = text[:at], text[at:] + after
+    if _CAPITALS_LABEL.search(f"\n{before[-60:]}") and (end := _CAPITALS_LABEL.search(text)) is not None:
+        text, after = text[: end.start()], text[end.start() :] + after
     for ending in (_END_BLOCKS, words("end_label"), words("end_note")):
         tail = text[-_TAIL:]
         if (found := ending.search(tail)) is None:
