@@ -144,8 +144,8 @@ def _json(message: str, value: object, about: str) -> Outline | None:
         form = ()
     elif not form and (outer == name or shown.outer is None):
         return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
-    begin, end = (f"{{{dumped(outer)}: [", "]}") if outer is not None else ("[", "]")
-    return _joined(items, partial(_write_item, key=key, form=form), begin, ", ", end, Outline())
+    made = _joined(items, partial(_write_item, key=key, form=form), "[", ", ", "]", Outline())
+    return _wrapped(made, f"{{{dumped(outer)}: ", "}") if outer is not None else made
 
 
 def _object(message: str, entries: Mapping[str, Any], about: str, shown: _Shown, *, is_same: bool) -> Outline | None:
@@ -237,7 +237,7 @@ def _id_of(item: object, place: int) -> str:
 
 def _item_form(items: Sequence[object], key: str | None, shown: _Shown) -> tuple[tuple[str, str], ...] | None:
     """The keys of an item of the answer, each with the field it is copied from, "" for the translation, "#" for the place,
-    "=" for the text, "@" for the source language; (): it is as it came; None: it is not known what one of them has."""
+    "=" for the text; (): it is as it came; None: it is not known what one of them has."""
     entries = list(fields_of(items[0])) if items else []
     ids = [name for name in entries if name.lower() in _KEYS["id"]]
     given = shown.keys
@@ -256,15 +256,13 @@ def _item_form(items: Sequence[object], key: str | None, shown: _Shown) -> tuple
             form.append((name, ""))
         elif name in entries:
             form.append((name, name))
-        elif name.lower() in _KEYS["source"]:
-            form.append((name, "@"))
         elif name.lower() in _KEYS["id"] and (ids or key is None):
             form.append((name, ids[0] if ids else "#"))
         elif name.lower() in _KEYS["text"]:
             form.append((name, key or "="))
         else:
             return None
-    return tuple(form) if len(answers) == 1 and all(field != "@" for _, field in form) else None
+    return tuple(form) if len(answers) == 1 else None
 
 
 def _write_item(made: Outline, place: int, item: object, key: str | None, form: Sequence[tuple[str, str]]) -> None:
@@ -275,7 +273,7 @@ def _write_item(made: Outline, place: int, item: object, key: str | None, form: 
         return
     for number, (name, field) in enumerate(form):
         made.literal(f"{', ' if number else '{'}{dumped(name)}: ")
-        if field in ("", key) and (field == "" or not any(one == "" for _, one in form)):
+        if field == "":
             made.translated(text)
         else:
             made.literal(str(place) if field == "#" else dumped(text if field == "=" else entries.get(field)))
@@ -284,18 +282,15 @@ def _write_item(made: Outline, place: int, item: object, key: str | None, form: 
 
 def _lines_of_json(message: str, about: str, most: int) -> Outline | None:
     lines = message.strip().split("\n", most + 1)
-    if len(lines) < 2 or lines[0].strip()[:1] not in ("{", "["):
+    if len(lines) < 2 or lines[0].strip()[:1] != "{":
         return None
-    values = [parsed_json(line) for line in lines if line.strip()]
-    if len(values) > most or not all(map(fields_of, values)):
+    values = [fields_of(parsed_json(line)) for line in lines if line.strip()]
+    if len(values) > most or not all(values):
         return None
-    if all(
-        len(fields_of(one)) == 1 and all(isinstance(text, str) for text in fields_of(one).values()) for one in values
-    ):
+    if all(len(one) == 1 and isinstance(next(iter(one.values())), str) for one in values):
         return _spliced(message, None)
-    if (key := _text_key(values)) is None:
-        return None
-    form = _item_form(values, key, _Shown.of(about))
+    key = _text_key(values)
+    form = _item_form(values, key, _Shown.of(about)) if key is not None else None
     if not form:
         return _spliced(message, key) if form is not None else None
     return _joined(values, partial(_write_item, key=key, form=form), "", "\n", "", Outline(is_json=False))

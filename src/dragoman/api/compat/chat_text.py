@@ -25,7 +25,7 @@ _MAX_COLONS, _MAX_MARKS = 500, 50
 _OPENING = re.compile(
     r"^[ \t]*(?P<fence>```|~~~)[\w-]*[ \t]*(?:\n|$)|(?P<quotes>\"\"\"|'''|```)"
     r"|^[ \t]*<(?P<tag>[A-Za-z][\w-]{0,40})(?: [^<>\n]{0,100})?>|^[ \t]*\[(?P<bracket>[A-Z][A-Z _]{2,30})\]"
-    r"|(?P<colon>[:：])|^[ \t]*(?P<rule>[-=*#~_]{3,})[ \t]*\n",
+    r"|(?P<colon>[:：])",
     re.MULTILINE,
 )
 _NAMED = re.compile(
@@ -159,7 +159,7 @@ class _Scan:
             colons, marks = colons - is_colon, marks - (not is_colon)
             if opening.start() < self._skip or min(colons, marks) < 0:
                 continue
-            find = self._behind_colon if is_colon else self._behind_rule if opening["rule"] else self._between_marks
+            find = self._behind_colon if is_colon else self._between_marks
             part = find(opening)
             if part is not None and (part.is_marked or not _has_rules(part.text)):
                 return part
@@ -168,10 +168,10 @@ class _Scan:
     def first_line(self) -> SplitMessage | None:
         """The text behind a first line that is a request and ends with a colon: whatever marks it has are its own."""
         colon = _FIRST_LINE.match(self._message)
-        is_named = colon is not None and _NAMED.search(colon["line"]) is not None
-        if colon is None or is_named or not (self._told or chat_languages.commands(colon["line"])):
+        if colon is None or _NAMED.search(colon["line"]) is not None:
             return None
-        return self._behind_colon(colon) if chat_languages.read(colon["line"]).targets or self._told else None
+        is_request = chat_languages.commands(colon["line"]) and chat_languages.read(colon["line"]).targets
+        return self._behind_colon(colon) if is_request or self._told else None
 
     def list_behind_paragraph(self) -> SplitMessage | None:
         """The same where that text is a list, whose items may hold marks and labels."""
@@ -266,13 +266,6 @@ class _Scan:
                 return None  # several are quoted
             return SplitMessage(message[: found.start("open")], message[found.end() : end], message[end + 1 :], True)
         return None
-
-    def _behind_rule(self, opening: re.Match[str]) -> SplitMessage | None:
-        """The text behind a line of dashes that is the last mark."""
-        at = opening.end()
-        is_last = not self._told and opening.start() > self._from and not _OPENING.search(self._message, at, at + 400)
-        is_text = is_last and not _is_rules(self._message, at)
-        return SplitMessage(self._message[: opening.start()], self._message[at:]) if is_text else None
 
     def _between_marks(self, opening: re.Match[str]) -> SplitMessage | None:
         """The text in a fence, quotes or a tag, whose title says that it is one."""
