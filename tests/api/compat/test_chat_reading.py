@@ -140,11 +140,13 @@ def test_what_surely_asks_for_a_translation_and_is_not_clear(user: str, system: 
         (None, "Traduce el siguiente texto al inglés.\n\nTexto en español: Hola.\n\nTraducción al inglés:", "Hola."),
         (None, "Kindly read the passage and rewrite it in Dutch.\n\nThe lake froze.", "The lake froze."),
         (None, "Lines in German, translated:\nEr kam.\n\nTranslate the sentence to German.\n\nText:\nI go.", "I go."),
+        ("Translate the SEGMENT into Finnish.", "SEGMENT:\nHe fell.\n\nNEXT_SEGMENT:\nHe rose.", "He fell."),
         (
             "Translate the SEGMENT into Finnish.",
-            "BEFORE:\nHe ran.\n\nSEGMENT:\nHe fell.\n\nAFTER:\nHe rose.",
-            "He fell.",
+            "SEGMENT:\nSoup.\n\nINGREDIENTS:\nWater.",
+            "Soup.\n\nINGREDIENTS:\nWater.",
         ),
+        (None, 'Translate to French:\n"Hello."\nShe only smiled.', '"Hello."\nShe only smiled.'),
         ("Translate to Czech.", "Translate the text below.\n\nText:\nen: Save", "Save"),
         (
             'Translate to Czech. Return JSON: {"items": {"<id>": "<translation>"}}',

@@ -42,7 +42,7 @@ _OBJECT = re.compile(
 _FIELD = re.compile(r"\s*(?:field|key|value|tag|column|property|section|attribute)", re.IGNORECASE)
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _END_LINE = re.compile(r"\n[^\w\n]{0,10}END(?: OF)? [A-Z_ ]{3,40}[^\w\n]{0,10}\s*\Z")
-_CAPITALS_LABEL = re.compile(r"\n[ \t]*[A-Z][A-Z_ ]{2,40}[:：][ \t]*(?:\n|\Z)")  # the text ends at the next of its kind
+_CAPITALS_LABEL = re.compile(r"\n[ \t]*(?:[A-Z]{1,20}[_ ]){0,3}([A-Z]{3,20})[:：][ \t]*(?:\n|\Z)")
 _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s\S]){0,3000}</(?P=block)>\s*){1,4}\Z")
 _NAME = re.compile(r"\s*([^\W\d]{2,30})[ \t]*[:：][ \t]*")
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
@@ -51,9 +51,7 @@ _BLANK = re.compile(r"\s{0,80}")
 _FIRST_LINE = re.compile(r"\s*(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*\r?\n")
 _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
 _NEXT_BRACKET = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]")
-_WHOLE_QUOTE = re.compile(
-    r"\s*(?P<open>[\"“「『«„])(?P<text>[^\"“”「」『』«»„]{1,20000})[\"”」』»“](?P<after>\s*(?:\n[^\n]{1,300})?)\s*"
-)
+_WHOLE_QUOTE = re.compile(r"\s*[\"“「『«„]([^\"“”「」『』«»„]{1,20000})[\"”」』»“]\s*")
 _PARAGRAPH_END = re.compile(r"[ \t]*\r?\n\s*\n")
 _LINE_END = re.compile(r"[ \t]*\r?\n(?:\s*\n)?")
 HTML = frozenset(
@@ -412,7 +410,8 @@ def _without_end(part: SplitMessage) -> SplitMessage:
     if (end := _END_LINE.search(text[-_TAIL:])) is not None:
         at = max(len(text) - _TAIL, 0) + end.start()
         text, after = text[:at], text[at:] + after
-    if _CAPITALS_LABEL.search(f"\n{before[-60:]}") and (end := _CAPITALS_LABEL.search(text)) is not None:
+    label, end = _CAPITALS_LABEL.search(f"\n{before[-60:]}"), _CAPITALS_LABEL.search(text)
+    if label is not None and end is not None and (end[1] == label[1] or _said("context", _spaced(end[0]))):
         text, after = text[: end.start()], text[end.start() :] + after
     for ending in (_END_BLOCKS, words("end_label"), words("end_note")):
         tail = text[-_TAIL:]
@@ -456,11 +455,9 @@ def _trimmed(part: SplitMessage) -> SplitMessage:
 
 
 def _without_quotes(part: SplitMessage) -> SplitMessage:
-    """Without the quotation marks around the whole text, and a last line behind them."""
+    """Without the quotation marks around the whole text."""
     found = _WHOLE_QUOTE.fullmatch(part.text)
-    if found is None or (found["after"].strip() and words("rule_line").match(found["after"].strip()) is None):
-        return part
-    return SplitMessage(part.before, found["text"], found["after"] + part.after, True)
+    return replace(part, text=found[1], is_marked=True) if found is not None else part
 
 
 @cache
