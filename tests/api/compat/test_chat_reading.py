@@ -129,6 +129,62 @@ def test_what_surely_asks_for_a_translation_and_is_not_clear(user: str, system: 
         task(user, "ja", system)
 
 
+@pytest.mark.parametrize(
+    ("system", "user", "expected"),
+    [
+        (None, 'Translate this product name into Polish:\n\n"Garden chair"\n', "Garden chair"),
+        (None, "Übersetze den folgenden Text ins Englische:\n„Der Zug kommt.“", "Der Zug kommt."),
+        (None, 'Translate to French:\n"Yes," he said.\n"No," she said.', '"Yes," he said.\n"No," she said.'),
+        (None, "Translate the text to Thai.\nText: See you!\nRemember: reply with the Thai text only.", "See you!"),
+        (None, "将下列文字翻译成英文：\n今天天气很好。\n请直接输出翻译结果，不要解释。", "今天天气很好。"),
+        (None, "Traduce el siguiente texto al inglés.\n\nTexto en español: Hola.\n\nTraducción al inglés:", "Hola."),
+        (None, "Kindly read the passage and rewrite it in Dutch.\n\nThe lake froze.", "The lake froze."),
+        (None, "Lines in German, translated:\nEr kam.\n\nTranslate the sentence to German.\n\nText:\nI go.", "I go."),
+        ("Translate the SEGMENT into Finnish.", "SEGMENT:\nHe fell.\n\nNEXT_SEGMENT:\nHe rose.", "He fell."),
+        (
+            "Translate the SEGMENT into Finnish.",
+            "SEGMENT:\nSoup.\n\nINGREDIENTS:\nWater.",
+            "Soup.\n\nINGREDIENTS:\nWater.",
+        ),
+        (None, 'Translate to French:\n"Hello."\nShe only smiled.', '"Hello."\nShe only smiled.'),
+        ("Translate to Czech.", "Translate the text below.\n\nText:\nen: Save", "Save"),
+        (
+            'Translate to Czech. Return JSON: {"items": {"<id>": "<translation>"}}',
+            '{"a": "Open", "b": "Close"}',
+            '{"items": {"a": "Open", "b": "Close"}}',
+        ),
+        (
+            'Translate to Czech. For every key return {"key": {"source": "text", "translation": "translated text"}}',
+            '{"a": "Open"}',
+            '{"a": {"source": "Open", "translation": "Open"}}',
+        ),
+        (
+            "Translate to Korean. Put the answer in <result> tags:\n<result>\ntranslated text\n</result>",
+            "Good evening.",
+            "<result>\nGood evening.\n</result>",
+        ),
+    ],
+)
+def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: str, expected: str) -> None:
+    assert copied(task(user, None, system)) == expected
+
+
+@pytest.mark.parametrize(
+    ("user", "system"),
+    [
+        (
+            '{"a": "Open"}',
+            'Translate to Czech. For every key return {"key": {"literal": "…", "comment": "…", "final": "…"}}',
+        ),
+        ('{"a": "Open"}', 'Translate to Czech. Return {"translations": {"id": "…"}, "names": {"name": "…"}}'),
+        ("Translate the text below.\n\nText:\nen: Save\nfr: Enregistrer", "Translate to Czech."),
+    ],
+)
+def test_an_answer_of_more_than_translations_is_not_clear(user: str, system: str) -> None:
+    with pytest.raises(UnclearPrompt):
+        task(user, None, system)
+
+
 def test_several_targets_or_none_are_refused() -> None:
     for request in ("Translate the text into German or French:\n\nHello.", "Translate the following text:\n\nHello."):
         with pytest.raises(UnknownPrompt):

@@ -52,6 +52,7 @@ HELP = (
     "send the text alone as the user message, and the target language in the model's name (dragoman/ja), in the header "
     "X-Target-Language, or in a system message such as 'Translate to Japanese.'"
 )
+_NO_PART = f"the message asks for a translation, and which part of it is the text is not clear: {HELP}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,13 @@ class Task:
     def _by_schema(self, schema: Mapping[str, Any] | None, message: str) -> Outline:
         """The answer by the schema to the message, or else to what the instruction makes of it, or to its ids and texts
         alone."""
-        given = self.write([Translation(text, "", False, "stop") for text in self.texts])
-        for one in (message, given):
-            with suppress(InvalidRequest):
-                return outline(schema, (one,))
+        with suppress(InvalidRequest):
+            return outline(schema, (message,))
+        with suppress(InvalidRequest):
+            made = outline(schema, (self.write([Translation(text, "", False, "stop") for text in self.texts]),))
+            if self.reply is None or len(made.texts) == len(self.texts):
+                return made
+            return self.reply  # which fits the schema, and has strings that are copied
         return outline(schema, (chat_answers.reduced(message),))
 
 
@@ -189,6 +193,8 @@ class _Request:
             own = AskedLanguages(True, (described.target,), described.source)
         target = self._target(own)
         source = own.source or (self.said.source if described.target is None else None)
+        if part is not None:
+            part = self._checked(part)
         text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.message, self.told)
         self._check_places(about)
         glossary = {**chat_text.terms(about), **described.options.glossary}
@@ -202,16 +208,10 @@ class _Request:
         )
         if not (own.asks or self.said.asks) or not text.strip():
             return _separated(text, most, task)
-        try:
-            made = (
-                form.outline(text, most)
-                if form is not None
-                else chat_answers.read(text, f"{about}\n{described.how}", most)
-            )
-        except UnclearPrompt:
-            if not has_schema:
-                raise
-            made = None
+        made = None
+        with suppress(*([UnclearPrompt] if has_schema else [])):
+            how = f"{about}\n{described.how}"
+            made = form.outline(text, most) if form is not None else chat_answers.read(text, how, most)
         if made is not None:
             return replace(task, texts=tuple(made.texts), reply=made)
         examples = self._examples()
@@ -230,6 +230,20 @@ class _Request:
                 found.append(Example(source, translation))
         return tuple(found)
 
+    def _checked(self, part: SplitMessage) -> SplitMessage:
+        """The part, without the code of its language before it.
+
+        Raises `UnclearPrompt` where it is one text in several languages, or has the request in it.
+        """
+        lines = part.text.strip().split("\n", 10)
+        codes = [found for line in lines if (found := _CODE_LABEL.match(line)) and chat_languages.tag_of(found[1])]
+        is_labelled = len(codes) == len(lines)
+        is_said = bool(self.said.targets) or chat_languages.tells(part.about)
+        is_request = not is_said and not part.is_marked and any(chat_languages.requested(part.text))
+        if is_request or (is_labelled and len(lines) > 1):
+            raise UnclearPrompt(_NO_PART, param="messages")
+        return replace(part, text=part.text.lstrip()[codes[0].end() :]) if is_labelled else part
+
     def _check_places(self, about: str) -> None:
         """Raises `UnclearPrompt` where the message has an empty element that its instructions describe: a place for what is no
         translation."""
@@ -244,15 +258,9 @@ class _Request:
         beginning = (self.told or self.message)[:_BEGINNING]
         found = other.search(beginning)
         line = self.message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
-        is_heading = (
-            line.endswith((":", "：")) and other.match(re.sub(r"^please ", "", line, flags=re.IGNORECASE)) is not None
-        )
-        is_other = (
-            found is not None
-            and not chat_languages.commands(beginning)
-            and (self.told or chat_languages.asks(self.message))
-        )
-        if is_heading or is_other:
+        is_heading = line.endswith((":", "：")) and other.match(re.sub("^[Pp]lease ", "", line)) is not None
+        is_about = self.told or chat_languages.asks(self.message)
+        if is_heading or (found is not None and is_about and not chat_languages.commands(beginning)):
             raise NotATranslation(
                 "the messages ask for something else: this server translates, and does nothing else", param="messages"
             )
@@ -274,11 +282,8 @@ class _Request:
         else:
             part = chat_text.split(self.message, self.told if self.said.targets else "")
         own = chat_languages.read(part.about) if part is not None else AskedLanguages()
-        return (
-            (part, own)
-            if part is not None and (form is not None or self._is_instruction(part, own))
-            else (None, AskedLanguages())
-        )
+        is_read = part is not None and (form is not None or self._is_instruction(part, own))
+        return (part, own) if is_read else (None, AskedLanguages())
 
     def _is_instruction(self, part: SplitMessage, own: AskedLanguages) -> bool:
         """Whether what stands around a part of the message is an instruction, and not text too."""
@@ -308,17 +313,11 @@ class _Request:
         if self.told and not self.said.asks and chat_languages.words("neutral").fullmatch(self.told) is None:
             raise UnknownPrompt(f"the system message is not understood: {HELP}", param="messages")
         requested = chat_languages.requested(self.message) if not self.said.targets else ()
-        if any(self.named is None or _is_same(one, self.named) for one in requested):
-            raise UnclearPrompt(
-                f"the message asks for a translation, and which part of it is the text is not clear: {HELP}",
-                param="messages",
-            )
-        if self.said.asks and (
-            self.is_framed
-            or chat_text.is_instructed(self.message)
-            or (not self.said.targets and chat_text.is_labelled(self.message))
-        ):
-            raise UnclearPrompt(f"which part of the message is the text is not clear: {HELP}", param="messages")
+        is_labelled = not self.said.targets and chat_text.is_labelled(self.message)
+        is_around = self.is_framed or chat_text.is_instructed(self.message) or is_labelled
+        is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
+        if is_request or (self.said.asks and is_around):
+            raise UnclearPrompt(_NO_PART, param="messages")
         if self.is_answered and not self.told:
             raise UnknownPrompt(
                 f"the messages before it are instructions, and the last one has none: {HELP}", param="messages"
@@ -382,28 +381,15 @@ def _is_html(text: str) -> bool:
     return any(f"<{name}" in text for name in islice(ends, 3))
 
 
+_CODE_LABEL = re.compile(r"([a-z]{2,3}(?:[-_][A-Za-z]{2,4})?): ")
 _EMPTY_ELEMENT = re.compile(r"<([A-Za-z_]{1,40})>\s{0,9}</\1>")
 _END_TAG = re.compile(
     r"</([A-Za-z][A-Za-z0-9]{0,9})\s*>"
 )  # alternatives in place of the set would take 30 times as long
 _HTML_ELEMENTS = frozenset(
-    {
-        "article",
-        "blockquote",
-        "body",
-        "code",
-        "dd",
-        "div",
-        "dl",
-        "dt",
-        "figure",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "html",
-    }
-    | {"kbd", "li", "ol", "p", "pre", "samp", "script", "section", "svg", "table", "td", "th", "tr", "ul"}
+    re.findall(
+        r"\w+",
+        "article blockquote body code dd div dl dt figure h1 h2 h3 h4 h5 h6 html kbd li ol p pre samp script section svg "
+        "table td th tr ul",
+    )
 )

@@ -10,23 +10,23 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
-from functools import cache
+from functools import cache, partial
 from html import escape
 from itertools import islice
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from dragoman.api.compat.chat_languages import keys, tag_of, words
 from dragoman.api.compat.chat_schema import COPIED_NAMES, Outline, dumped, fields_of
-from dragoman.api.compat.chat_text import HTML
-from dragoman.api.input import MAX_VALUES, parse_json
-from dragoman.errors import InvalidJson, InvalidRequest, TooManyTexts, UnclearPrompt, UntranslatableText
+from dragoman.api.compat.chat_text import HTML, parsed_json
+from dragoman.errors import InvalidRequest, TooManyTexts, UnclearPrompt
 from dragoman.types import Formality, Options, Translation
 
+Item = TypeVar("Item")
 _KEYS = keys()
 """Names of fields, by what they have."""
 _TONES: Mapping[str, Formality] = {"formal": "prefer_more", "casual": "prefer_less", "informal": "prefer_less"}
@@ -34,6 +34,7 @@ _JSON_WANTED = re.compile(r"\bjson\b", re.IGNORECASE)
 _OTHER_FORM = re.compile(r"\b(?:yaml|xml|csv)\b", re.IGNORECASE)
 _JSON_REFUSED = re.compile(r"\b(?:no|not|without|never|nor|non)\b[^.\n]{0,40}\bjson\b", re.IGNORECASE)
 _SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
+_SHOWN_ENTRY = re.compile(r"\"(\w{1,40})\"\s*:\s*\{\s*\"")
 _SHOWN_ITEM = re.compile(r"\{((?:[^{}\[\]\"]{1,100}+|\"[^\"\n]{0,300}+\"){1,40}+)\}")
 _SHOWN_KEY = re.compile(r"[\"'](\w{1,40})\\?[\"']\s*:")
 _STRINGS_WANTED = re.compile(r"\barray (?:of|with)(?: \w+){0,3} (?:translated strings|translations)\b", re.IGNORECASE)
@@ -65,7 +66,7 @@ def read(message: str, about: str, most: int) -> Outline | None:
 
     Raises `UnclearPrompt` where the texts or the form are not clear, and `TooManyTexts` for over `most`.
     """
-    parsed = _parsed(message)
+    parsed = parsed_json(message)
     wants_json = _JSON_WANTED.search(about) is not None and _JSON_REFUSED.search(about) is None
     if parsed is not None:
         found = _json(message, parsed, about)
@@ -91,17 +92,6 @@ def read(message: str, about: str, most: int) -> Outline | None:
 # ---- JSON
 
 
-def _parsed(message: str) -> object:
-    """The JSON that a message is; None: it is none."""
-    message = message.strip()
-    if message[:1] not in ("{", "["):
-        return None
-    try:
-        return cast(object, parse_json(message.encode(), MAX_VALUES))
-    except (InvalidJson, UntranslatableText, UnicodeEncodeError):
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """What an instruction shows of the answer: the key of its list, and the keys of an item."""
@@ -113,26 +103,38 @@ class _Shown:
     def of(cls, about: str) -> _Shown:
         outer = [found[1] for found in _SHOWN_LIST.finditer(about)]
         shown = [keys for found in _SHOWN_ITEM.finditer(about) if (keys := tuple(_SHOWN_KEY.findall(found[1])))]
-        named = [found[2] or found[3] or found[4] for found in words("named_key").finditer(about)]
-        lists = [one for one in named if one.lower() in _KEYS["list"]]
+        lists = [one for one in _named_keys(about) if one.lower() in _KEYS["list"]]
         return cls(outer[-1] if outer else lists[-1] if lists else None, shown[-1] if shown else ())
+
+
+def _named_keys(about: str) -> list[str]:
+    return [found[2] or found[3] or found[4] for found in words("named_key").finditer(about)]
+
+
+def _joined(
+    items: Iterable[Item], each: Callable[[Outline, int, Item], None], begin: str, join: str, end: str, made: Outline
+) -> Outline:
+    """An answer of what `each` appends for the items, with their places."""
+    made.literal(begin)
+    for place, item in enumerate(items):
+        made.literal(join if place else "")
+        each(made, place, item)
+    made.literal(end)
+    return made
 
 
 def _json(message: str, value: object, about: str) -> Outline | None:
     shown, is_same = _Shown.of(about), words("same").search(about) is not None
     name, items = _list_in(value)
     if items is None:
-        if any(name.lower() in _KEYS["says_how"] for name in fields_of(value)):
-            return None
-        is_plain = all(isinstance(one, str | dict | None) for one in fields_of(value).values())
-        return _spliced(message, None) if is_same or (is_plain and shown.outer is None) else None
+        return _object(message, fields_of(value), about, shown, is_same=is_same)
     if not all(isinstance(one, str) for one in items) and not all(map(fields_of, items)):
         return None
     key = _text_key(items)
     if key is None and items and not isinstance(items[0], str):
         return None
     if key is not None and _MAPPING.search(about) is not None:
-        return _mapping(items, key)
+        return _by_id([(_id_of(item, place), fields_of(item)[key]) for place, item in enumerate(items)], ())
     form = _item_form(items, key, shown)
     wants_array = re.search(r"\bjson array\b|\barray of\b|数组", about, re.IGNORECASE) is not None
     outer = shown.outer or (None if wants_array and not is_same else name)
@@ -142,12 +144,41 @@ def _json(message: str, value: object, about: str) -> Outline | None:
         form = ()
     elif not form and (outer == name or shown.outer is None):
         return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
-    made = Outline()
-    made.literal(f"{{{dumped(outer)}: [" if outer is not None else "[")
-    for place, item in enumerate(items):
-        made.literal(", " if place else "")
-        _write_item(made, item, key, form, place)
-    made.literal("]}" if outer is not None else "]")
+    made = _joined(items, partial(_write_item, key=key, form=form), "[", ", ", "]", Outline())
+    return _wrapped(made, f"{{{dumped(outer)}: ", "}") if outer is not None else made
+
+
+def _object(message: str, entries: Mapping[str, Any], about: str, shown: _Shown, *, is_same: bool) -> Outline | None:
+    """The answer to an object of texts by their ids; None: it is not clear, or the object says more than texts."""
+    names = {name.lower() for name in entries}
+    if names.intersection(_KEYS["says_how"]) or (
+        names.intersection(_KEYS["says_target"]) and names.intersection(_KEYS["no_texts"])
+    ):
+        return None
+    shown_entries = {found[1] for found in _SHOWN_ENTRY.finditer(about)}
+    if shown_entries and all(isinstance(one, str) for one in entries.values()):
+        if outer := {one for one in shown_entries if one.lower() in _KEYS["list"] and one not in entries}:
+            name = outer.pop()
+            return _wrapped(_spliced(message, None), f"{{{dumped(name)}: ", "}") if shown_entries == {name} else None
+        form = _item_form(list(entries.values()), None, shown)
+        return _by_id(entries.items(), form) if form else None
+    is_plain = all(isinstance(one, str | dict | None) for one in entries.values())
+    return _spliced(message, None) if is_same or (is_plain and shown.outer is None) else None
+
+
+def _by_id(entries: Iterable[tuple[str, object]], form: Sequence[tuple[str, str]]) -> Outline:
+    """An object of the texts' translations, or of their fields, by their ids."""
+
+    def each(made: Outline, place: int, entry: tuple[str, object]) -> None:
+        made.literal(f"{dumped(entry[0])}: ")
+        _write_item(made, place, entry[1], None, form)
+
+    return _joined(entries, each, "{", ", ", "}", Outline())
+
+
+def _wrapped(made: Outline, before: str, after: str) -> Outline:
+    made.literals[0].insert(0, before)
+    made.literals[-1].append(after)
     return made
 
 
@@ -191,7 +222,7 @@ def _text_key(items: Sequence[object]) -> str | None:
 
 def reduced(message: str) -> str:
     """A list in JSON with nothing but the ids and texts of its items; another message as it is."""
-    items = _list_in(_parsed(message))[1]
+    items = _list_in(parsed_json(message))[1]
     key = _text_key(items) if items else None
     if items is None or key is None:
         return message
@@ -200,20 +231,13 @@ def reduced(message: str) -> str:
     )
 
 
-def _mapping(items: Sequence[object], key: str) -> Outline:
-    """An object of translations by the items' ids."""
-    made = Outline()
-    for place, item in enumerate(map(fields_of, items)):
-        id = next((one for name, one in item.items() if name.lower() in _KEYS["id"]), place)
-        made.literal(f"{', ' if place else '{'}{dumped(str(id))}: ")
-        made.translated(item[key])
-    made.literal("}")
-    return made
+def _id_of(item: object, place: int) -> str:
+    return str(next((one for name, one in fields_of(item).items() if name.lower() in _KEYS["id"]), place))
 
 
 def _item_form(items: Sequence[object], key: str | None, shown: _Shown) -> tuple[tuple[str, str], ...] | None:
     """The keys of an item of the answer, each with the field it is copied from, "" for the translation, "#" for the place,
-    "=" for the text, "@" for the source language; (): it is as it came; None: it is not known what one of them has."""
+    "=" for the text; (): it is as it came; None: it is not known what one of them has."""
     entries = list(fields_of(items[0])) if items else []
     ids = [name for name in entries if name.lower() in _KEYS["id"]]
     given = shown.keys
@@ -232,18 +256,16 @@ def _item_form(items: Sequence[object], key: str | None, shown: _Shown) -> tuple
             form.append((name, ""))
         elif name in entries:
             form.append((name, name))
-        elif name.lower() in _KEYS["source"]:
-            form.append((name, "@"))
         elif name.lower() in _KEYS["id"] and (ids or key is None):
             form.append((name, ids[0] if ids else "#"))
         elif name.lower() in _KEYS["text"]:
             form.append((name, key or "="))
         else:
             return None
-    return tuple(form) if len(answers) == 1 and all(field != "@" for _, field in form) else None
+    return tuple(form) if len(answers) == 1 else None
 
 
-def _write_item(made: Outline, item: object, key: str | None, form: Sequence[tuple[str, str]], place: int) -> None:
+def _write_item(made: Outline, place: int, item: object, key: str | None, form: Sequence[tuple[str, str]]) -> None:
     entries = fields_of(item)
     text = cast(str, item) if key is None else str(entries[key])
     if not form:
@@ -251,7 +273,7 @@ def _write_item(made: Outline, item: object, key: str | None, form: Sequence[tup
         return
     for number, (name, field) in enumerate(form):
         made.literal(f"{', ' if number else '{'}{dumped(name)}: ")
-        if field in ("", key) and (field == "" or not any(one == "" for _, one in form)):
+        if field == "":
             made.translated(text)
         else:
             made.literal(str(place) if field == "#" else dumped(text if field == "=" else entries.get(field)))
@@ -260,38 +282,28 @@ def _write_item(made: Outline, item: object, key: str | None, form: Sequence[tup
 
 def _lines_of_json(message: str, about: str, most: int) -> Outline | None:
     lines = message.strip().split("\n", most + 1)
-    if len(lines) < 2 or lines[0].strip()[:1] not in ("{", "["):
+    if len(lines) < 2 or lines[0].strip()[:1] != "{":
         return None
-    values = [_parsed(line) for line in lines if line.strip()]
-    if len(values) > most or not all(map(fields_of, values)):
+    values = [fields_of(parsed_json(line)) for line in lines if line.strip()]
+    if len(values) > most or not all(values):
         return None
-    if all(
-        len(fields_of(one)) == 1 and all(isinstance(text, str) for text in fields_of(one).values()) for one in values
-    ):
+    if all(len(one) == 1 and isinstance(next(iter(one.values())), str) for one in values):
         return _spliced(message, None)
-    if (key := _text_key(values)) is None:
-        return None
-    form = _item_form(values, key, _Shown.of(about))
+    key = _text_key(values)
+    form = _item_form(values, key, _Shown.of(about)) if key is not None else None
     if not form:
         return _spliced(message, key) if form is not None else None
-    made = Outline(is_json=False)
-    for place, one in enumerate(values):
-        made.literal("\n" if place else "")
-        _write_item(made, one, key, form, place)
-    return made
+    return _joined(values, partial(_write_item, key=key, form=form), "", "\n", "", Outline(is_json=False))
 
 
 def _under_a_key(message: str, about: str) -> Outline | None:
     """One text whose translation goes under the one key that the instruction shows or names."""
-    named = (found[2] or found[3] or found[4] for found in words("named_key").finditer(about))
-    keys = _Shown.of(about).keys or tuple(dict.fromkeys(named))
+    keys = _Shown.of(about).keys or tuple(dict.fromkeys(_named_keys(about)))
     if len(keys) != 1 or keys[0].lower() not in _KEYS["answer"]:
         return None
     made = Outline()
-    made.literal(f"{{{dumped(keys[0])}: ")
     made.translated(message)
-    made.literal("}")
-    return made
+    return _wrapped(made, f"{{{dumped(keys[0])}: ", "}")
 
 
 # ---- lists of other forms
@@ -306,12 +318,14 @@ def _one_line(translation: Translation) -> str:
 
 
 def _outline(message: str, spans: Sequence[tuple[int, int]], write: Callable[[Translation], str] = _plain) -> Outline:
-    """The message as it is, with gaps for its texts at these places, in order, without white space around them."""
+    """The message as it is, with gaps for its texts at these places, in order, without white space around them unless in
+    quotes."""
     made, at = Outline(write, is_json=False), 0
     for start, stop in spans:
         text = message[start:stop]
-        if kept := text.strip():
-            start += len(text) - len(text.lstrip())
+        kept = text.strip() if message[max(start - 1, 0)] != '"' else text
+        if kept:
+            start += text.index(kept)
             made.literal(message[at:start])
             made.translated(kept)
             at = start + len(kept)
@@ -319,16 +333,19 @@ def _outline(message: str, spans: Sequence[tuple[int, int]], write: Callable[[Tr
     return made
 
 
+def _between(heads: Sequence[re.Match[str]], stop: int) -> list[tuple[int, int]]:
+    """From the end of each head to the next one."""
+    ends = [*(one.start() for one in heads[1:]), stop]
+    return [(head.end(), end) for head, end in zip(heads, ends, strict=True)]
+
+
 def _listed(message: str, about: str, most: int) -> Outline | None:
     separator = next(
         (mark for one in words("separator").finditer(about) if (mark := one["mark"] or one["zh"]) in message), None
     )
     if separator is not None:
-        heads = [
-            *(one.span() for one in islice(re.finditer(re.escape(separator), message), most + 1)),
-            (len(message), 0),
-        ]
-        return _outline(message, [(end, start) for (_, end), (start, _) in zip([(0, 0), *heads], heads, strict=False)])
+        heads = [re.compile("").match(message, 0), *islice(re.finditer(re.escape(separator), message), most + 1)]
+        return _outline(message, _between([one for one in heads if one is not None], len(message)))
     for pattern in (_TAGGED, _BOUNDED):
         if (spans := _elements(message, pattern, most)) is not None:
             return _renamed(_outline(message, spans), about)
@@ -392,8 +409,7 @@ def _numbered(message: str, about: str, most: int) -> Outline | None:
             last = int(found["id"])
     if not heads or (len(heads) < 2 and _COUNTED.search(about) is None):
         return None
-    ends = [*(one.start() for one in heads[1:]), len(message)]
-    spans = [(head.end(), end) for head, end in zip(heads, ends, strict=True)]
+    spans = _between(heads, len(message))
     is_single = not any("\n" in message[start:end].strip() for start, end in spans)
     return _outline(message, spans, _one_line if is_single else _plain)
 
@@ -402,29 +418,21 @@ def _each_line(message: str, about: str, most: int) -> Outline | None:
     if "\n" not in message.strip() or words("lines").search(about) is None:
         return None
     spans = [found.span() for found in islice(re.finditer(r"[^\n]+", message), most + 1)]
-    if not all(end - start > 1 and message[start] == message[end - 1] == '"' for start, end in spans):
-        return _outline(message, spans, _one_line)
-    made, at = Outline(_one_line, is_json=False), 0
-    for start, end in spans:
-        made.literal(message[at : start + 1])
-        made.translated(message[start + 1 : end - 1])
-        at = end - 1
-    made.literal(message[at:])
-    return made
+    if all(end - start > 1 and message[start] == message[end - 1] == '"' for start, end in spans):
+        spans = [(start + 1, end - 1) for start, end in spans]
+    return _outline(message, spans, _one_line)
 
 
 def _in_a_tag(message: str, about: str, found: Outline | None) -> Outline | None:
     """The answer in the tag that the instruction wants around it."""
     named = (one["tag"] or one["word"] for one in words("wrapped").finditer(about) if _NEGATED.search(one[0]) is None)
     tag = next((one for one in named if f"<{one}>" in about and f"<{one}>" not in message), None)
-    if tag is None or (found is None and "transl" not in tag.lower()):
+    if tag is None or (found is None and "transl" not in tag.lower() and tag.lower() not in _KEYS["answer"]):
         return found
     if found is None:
         found = _outline(message, [(0, len(message))])
-    line = "\n" if len(found.texts) > 1 else ""
-    found.literals[0].insert(0, f"<{tag}>{line}")
-    found.literals[-1].append(f"{line}</{tag}>")
-    return found
+    line = "\n" if len(found.texts) > 1 or f"<{tag}>\n" in about else ""
+    return _wrapped(found, f"<{tag}>{line}", f"{line}</{tag}>")
 
 
 # ---- YAML
@@ -460,11 +468,11 @@ def _yaml(message: str, about: str) -> Outline | None:
     def write(translation: Translation) -> str:
         return "".join(f"{one}{_as_yaml(translation.text)}" for one in between)
 
-    made = Outline(write, is_json=False)
-    for place, (head, end) in enumerate(zip(heads, [*(one.start() for one in heads[1:]), len(message)], strict=True)):
-        made.literal(("\n" if place else "") + head["head"].strip())
-        made.translated(_from_yaml(message[head.end() : end].rstrip()))
-    return made
+    def each(made: Outline, place: int, span: tuple[int, int]) -> None:
+        made.literal(heads[place]["head"].strip())
+        made.translated(_from_yaml(message[span[0] : span[1]].rstrip()))
+
+    return _joined(_between(heads, len(message)), each, "", "\n", "", Outline(write, is_json=False))
 
 
 def _from_yaml(text: str) -> str:
@@ -516,15 +524,15 @@ class ProgramForm:
         def write(translation: Translation) -> str:
             return _fill(self.each[at:], {"translation": translation.text, "source": translation.source})
 
+        def each(made: Outline, _: int, item: tuple[object, str]) -> None:
+            made.literal(_fill(self.each[:at], {"id": item[0], "text": item[1]}))
+            made.translated(item[1])
+
         made = Outline(write, is_json=self.begin[:1] in ("{", "["))
-        for place, (id, text) in enumerate(items):
-            made.literal((self.join if place else self.begin) + _fill(self.each[:at], {"id": id, "text": text}))
-            made.translated(text)
-        made.literal(self.end)
-        return made
+        return _joined(items, each, self.begin, self.join, self.end, made)
 
     def _entries(self, message: str) -> Sequence[tuple[object, str]]:
-        entries = fields_of(_parsed(message))
+        entries = fields_of(parsed_json(message))
         listed: object = entries.get(self.list) if self.list is not None else list(entries.values())
         items = cast(list[object], listed) if isinstance(listed, list) else []
         ids: Sequence[object] = list(entries) if self.list is None else range(len(items))
@@ -543,10 +551,7 @@ class ProgramForm:
             .replace(r"\ ", " ")
         )
         heads = list(islice(re.finditer(rf"^{pattern}", message, re.MULTILINE), most + 1))
-        texts = [
-            message[head.end() : end].rstrip()
-            for head, end in zip(heads, [*(one.start() for one in heads[1:]), len(message)], strict=True)
-        ]
+        texts = [message[start:end].rstrip() for start, end in _between(heads, len(message))]
         if not heads or message[: heads[0].start()].strip() or not all(text.endswith(after.strip()) for text in texts):
             return []
         return [(head["id"], text.removesuffix(after.strip()).strip()) for head, text in zip(heads, texts, strict=True)]
@@ -596,7 +601,7 @@ class Said:
 
 def said(message: str) -> Said:
     """What a message says besides its texts. Raises `InvalidRequest` for a glossary that cannot be read."""
-    entries = fields_of(_parsed(message)) if message.lstrip()[:1] == "{" else {}
+    entries = fields_of(parsed_json(message)) if message.lstrip()[:1] == "{" else {}
     if not entries:
         return Said()
     strings = {name.lower(): one for name, one in entries.items() if isinstance(one, str) and one}

@@ -31,10 +31,11 @@ _OR = re.compile(r"[^.\n,;:]{2,40}?(?:,? (?:or|and)|,|/|;)(?= ?\w)")
 _IN = re.compile(r"\bin(?:to)?\b", re.IGNORECASE)
 _LEAD = re.compile(
     rf"[\s{re.escape(_QUOTES)}:：]{{0,12}}(?:(?:the|an?|target|following|output|destination|languages?|lang|locale|code|iso|639-1"
-    r"|natural|fluent|idiomatic|native|modern|standard|colloquial|professional|with|of|la|les?|el|o|das|dem|den|l|lingua|idioma|langue"
+    r"|natural|fluent|idiomatic|native|modern|neutral|standard|plain|simple|colloquial|professional|with|of|la|les?|el|o|das|dem|den|l|lingua|idioma|langue"
     r"|língua|язык|sprache)\b[\s\"'`’*:：(=«\[{<]{0,8}){0,6}",
     re.IGNORECASE,
 )
+_ADJECTIVE = re.compile(r"\w{1,8}?的")
 _WORD = re.compile(r"[\w-]{1,40}")
 _LAST_WORDS = re.compile(r"[A-Za-zÀ-ÿА-яё][\wÀ-ÿ-]{0,40}(?: [A-Za-zÀ-ÿА-яё-]{1,40}){0,2}\Z", re.ASCII)
 _IN_BRACKETS = re.compile(r"[\w -]{2,40}? ?[(（][\w ,-]{2,30}[)）]")
@@ -111,7 +112,7 @@ def tag_of(name: str) -> str | None:
 def _tag_of(name: str) -> str | None:
     if words("no_language").fullmatch(name):
         return None
-    found = _names().get(name.casefold()) or languages.find(name)
+    found = _names().get(name.casefold().replace("_", " ")) or languages.find(name)
     if found is None and name.endswith(
         (")", "）")
     ):  # "German (Germany)", as .NET and CLDR write regions that need not be said
@@ -128,7 +129,10 @@ def at(text: str, place: int, stop: int | None = None) -> str | None:
     lead = _LEAD.match(text, place)
     start = lead.end() if lead is not None else place
     is_marked = start > place and (text[start - 1] in "\"'`“‘«「『(<[{*" or "lang" in text[place:start].lower())
-    return _named_at(text[start : min(start + 80, len(text) if stop is None else stop)], is_marked)
+    name = text[start : min(start + 80, len(text) if stop is None else stop)]
+    if (found := _named_at(name, is_marked)) is None and (adjective := _ADJECTIVE.match(name)) is not None:
+        return _named_at(name[adjective.end() :], is_marked)
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -164,7 +168,7 @@ def _known(spelt: str, after: str, is_marked: bool) -> str | None:
 def _inflected(folded: str) -> str | None:
     """The tag of a name, or of one with an ending: "Deutsche", "Englischen", "английского"."""
     names = _names()
-    if (found := names.get(folded)) is not None:
+    if (found := names.get(folded.replace("_", " "))) is not None:
         return found
     if folded.endswith(("sche", "schen", "che", "chen")):
         return names.get(folded.removesuffix("n").removesuffix("e"))

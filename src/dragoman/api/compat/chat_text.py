@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
+from typing import cast
 
 from dragoman.api.compat import chat_languages
 from dragoman.api.compat.chat_languages import words
@@ -24,7 +25,7 @@ _MAX_COLONS, _MAX_MARKS = 500, 50
 _OPENING = re.compile(
     r"^[ \t]*(?P<fence>```|~~~)[\w-]*[ \t]*(?:\n|$)|(?P<quotes>\"\"\"|'''|```)"
     r"|^[ \t]*<(?P<tag>[A-Za-z][\w-]{0,40})(?: [^<>\n]{0,100})?>|^[ \t]*\[(?P<bracket>[A-Z][A-Z _]{2,30})\]"
-    r"|(?P<colon>[:：])|^[ \t]*(?P<rule>[-=*#~_]{3,})[ \t]*\n",
+    r"|(?P<colon>[:：])",
     re.MULTILINE,
 )
 _NAMED = re.compile(
@@ -41,45 +42,22 @@ _OBJECT = re.compile(
 _FIELD = re.compile(r"\s*(?:field|key|value|tag|column|property|section|attribute)", re.IGNORECASE)
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _END_LINE = re.compile(r"\n[^\w\n]{0,10}END(?: OF)? [A-Z_ ]{3,40}[^\w\n]{0,10}\s*\Z")
+_CAPITALS_LABEL = re.compile(r"\n[ \t]*(?:[A-Z]{1,20}[_ ]){0,3}([A-Z]{3,20})[:：][ \t]*(?:\n|\Z)")
 _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s\S]){0,3000}</(?P=block)>\s*){1,4}\Z")
 _NAME = re.compile(r"\s*([^\W\d]{2,30})[ \t]*[:：][ \t]*")
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
 _PAIR_LINES = re.compile(r"\s*(?:^[ \t]*[^\n]{1,100}(?:->|=>|→)[^\n]{0,200}\n){1,500}+", re.MULTILINE)
-_REQUEST_LINE = re.compile(r"^(?P<line>[^\n]{3,600}?)[:：][ \t*]*\r?\n", re.MULTILINE)
 _BLANK = re.compile(r"\s{0,80}")
+_FIRST_LINE = re.compile(r"\s*(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*\r?\n")
+_ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
+_NEXT_BRACKET = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]")
+_WHOLE_QUOTE = re.compile(r"\s*[\"“「『«„]([^\"“”「」『』«»„]{1,20000})[\"”」』»“]\s*")
 _PARAGRAPH_END = re.compile(r"[ \t]*\r?\n\s*\n")
 _LINE_END = re.compile(r"[ \t]*\r?\n(?:\s*\n)?")
 HTML = frozenset(
-    [
-        "b",
-        "i",
-        "p",
-        "a",
-        "div",
-        "span",
-        "br",
-        "html",
-        "u",
-        "em",
-        "strong",
-        "font",
-        "ul",
-        "ol",
-        "li",
-        "h1",
-        "h2",
-        "h3",
-        "table",
-        "tr",
-        "td",
-        "body",
-        "code",
-        "pre",
-        "img",
-        "sup",
-        "sub",
-        "s",
-    ]
+    re.findall(
+        r"\w+", "a b body br code div em font h1 h2 h3 html i img li ol p pre s span strong sub sup table td tr u ul"
+    )
 )
 
 
@@ -113,24 +91,17 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         rest = message[line.end() :]
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
-    part = _behind_first_line(message, bool(told)) or _between_named(message, told) or _json_at_the_end(message)
-    if part is None and is_asked and not told:
-        part = _quoted(message)
-    if (
-        part is None
-        and is_asked
-        and (behind := _behind_request(message, bool(told))) is not None
-        and _STRUCTURED.match(behind.text)
-    ):
-        part = behind
-    part = part or _Scan(message, told).part()
-    if part is None and told and (ended := _without_end(SplitMessage("", message))).after.strip():
-        part = ended
-    if part is None and is_asked:
-        part = (
-            (_before_request(message) if not told else None) or _quoted(message) or _behind_request(message, bool(told))
-        )
-    return _without_context(_without_label(part)) if part is not None else None
+    scan = _Scan(message, told)
+    finders = [scan.first_line, scan.between_named, scan.json_at_the_end, scan.list_behind_paragraph, scan.introduced]
+    if told:
+        finders.append(scan.before_end)
+    else:
+        finders[3:3] = [scan.quoted]
+        finders.append(scan.before_request)
+    if is_asked:
+        finders += [scan.quoted, scan.behind_paragraph]
+    part = next((found for find in finders if (found := find()) is not None), None)
+    return _trimmed(part) if part is not None else None
 
 
 def _behind_pair(message: str) -> SplitMessage | None:
@@ -142,11 +113,8 @@ def _behind_pair(message: str) -> SplitMessage | None:
         or chat_languages.tag_of(found["target"]) is None
     ):
         return None
-    text = message[found.end() :].strip()
-    is_quoted = len(text) > 2 and text[0] == text[-1] == '"' and text.count('"') == 2
-    return SplitMessage(
-        f"Translate from {found['source']} to {found['target']}:", text.strip('"') if is_quoted else text, "", True
-    )
+    before = f"Translate from {found['source']} to {found['target']}:"
+    return replace(_without_quotes(SplitMessage(before, message[found.end() :].strip())), is_marked=True)
 
 
 _PAIR_LABEL = re.compile(
@@ -154,279 +122,227 @@ _PAIR_LABEL = re.compile(
 )
 
 
-def _behind_first_line(message: str, is_told: bool) -> SplitMessage | None:
-    """The text behind a first line that is a request and ends with a colon."""
-    end = re.compile(r"\s*(?P<line>[^\n]{3,600}?)[:：][ \t*]*\r?\n").match(message)
-    if end is None or _opens(message, end.end()) or _is_rules(message, end.end()):
-        return None
-    announces = words("text").search(end["line"]) is not None and words("follows").search(end["line"]) is not None
-    if not chat_languages.commands(end["line"]) and not (is_told and announces):
-        return None
-    if _NAMED.search(end["line"]) is not None:
-        return None
-    names = chat_languages.read(end["line"]).targets or (is_told and words("follows").search(end["line"]))
-    return _without_end(SplitMessage(message[: end.end()], message[end.end() :].lstrip("\r\n"))) if names else None
-
-
-def _json_at_the_end(message: str) -> SplitMessage | None:
-    """JSON behind an instruction."""
-    if message.rstrip()[-1:] not in ("]", "}") or message.lstrip()[:1] in ("[", "{"):
-        return None
-    for start in islice(_JSON_START.finditer(message, 0, _HEAD), 5):
-        title = message[max(start.start() - 300, 0) : start.start()].rstrip().rpartition("\n")[2]
-        is_shown = title.endswith((":", "：")) and words("context").search(title) is not None
-        if title and not is_shown and parses_as_json(message[start.start() :]):
-            return SplitMessage(message[: start.start()], message[start.start() :].strip(), "", True)
-    return None
-
-
 _JSON_START = re.compile(r"^[ \t]*[\[{]", re.MULTILINE)
 
 
-def parses_as_json(text: str) -> bool:
-    """Whether a text is JSON, within the bounds of a request's."""
+def parsed_json(text: str) -> object:
+    """The JSON list or object that a text is, within the bounds of a request's; None: it is none."""
+    text = text.strip()
+    if text[:1] not in ("{", "["):
+        return None
     try:
-        parse_json(text.encode(), MAX_VALUES)
+        return cast(object, parse_json(text.encode(), MAX_VALUES))
     except (InvalidJson, UntranslatableText, UnicodeEncodeError):
-        return False
-    return True
-
-
-def _between_named(message: str, told: str) -> SplitMessage | None:
-    """The text between two marks that the instruction names, or lines that say BEGIN and END."""
-    if (begin := _BEGIN.search(message, 0, _HEAD)) is not None and (
-        end := message.rfind(f"\n{begin['left']}END", begin.end())
-    ) >= 0:
-        return SplitMessage(message[: begin.start()], message[begin.end() : end].strip("\r\n"), message[end:], True)
-    for named in list(_NAMED.finditer(told[-_HEAD:] if told else message[:_HEAD]))[:20]:
-        marker = _WORD_MARKS.get((named["word"] or "").lower()) or (named["marker"] or "").strip("\"'`")
-        first = message.find(marker, 0 if told else named.end()) if marker else -1
-        find = message.rfind if named["word"] is not None else message.find
-        last = find(marker, first + len(marker)) if first >= 0 else -1
-        if 0 <= first < last and len(message) - last < _TAIL:
-            text = message[first + len(marker) : last].strip()
-            return SplitMessage(message[:first], text, message[last + len(marker) :], True)
-    return None
-
-
-def _quoted(message: str) -> SplitMessage | None:
-    """One text in quotes within a sentence that asks for its translation, at the beginning of a paragraph."""
-    for start in (0, *(one.end() for one in islice(_PARAGRAPH_END.finditer(message, 0, _HEAD), _MAX_MARKS))):
-        found = _OBJECT.match(message, start)
-        if found is None or found["before"] is None:
-            continue
-        first, end = message.find(_PAIRS[found["open"]], found.end()), message.rfind(_PAIRS[found["open"]], found.end())
-        after = message[end + 1 : end + 302] if end >= 0 else ""
-        is_end = end >= 0 and len(after) <= 300 and "\n" not in after.strip() and not after[:1].isalnum()
-        sentence = re.split(r"[.!?。]\s|\n", found["before"])[-1]
-        if not is_end or _FIELD.match(message, first + 1) or not chat_languages.commands(sentence):
-            continue
-        is_several = first < end and "\n" not in message[first:end] and chat_languages.asks(message[first:end])
-        return (
-            None
-            if is_several
-            else SplitMessage(message[: found.start("open")], message[found.end() : end], message[end + 1 :], True)
-        )
-    return None
-
-
-def _before_request(message: str) -> SplitMessage | None:
-    """The text before a last paragraph that asks for its translation."""
-    tail = message[-_TAIL:].rstrip()
-    start = tail.rfind("\n\n")
-    request = tail[start:]
-    if (
-        start < 0
-        or len(request) > 400
-        or not re.search(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", request, re.IGNORECASE)
-    ):
         return None
-    if not chat_languages.tells(request.strip()) or not chat_languages.read(request).targets:
-        return None
-    at = max(len(message) - _TAIL, 0) + start
-    return SplitMessage("", message[:at].rstrip(), message[at:])
-
-
-def _behind_request(message: str, is_told: bool) -> SplitMessage | None:
-    """The text behind a paragraph, or a first line, whose last line is a request as a whole."""
-    ends = [
-        *islice(_PARAGRAPH_END.finditer(message, 0, _HEAD), _MAX_MARKS),
-        *islice(_LINE_END.finditer(message, 0, _MAX_LINE), 1),
-    ]
-    for end in ends:
-        line = message[message.rfind("\n", 0, end.start()) + 1 : end.start()]
-        is_text = end.end() < len(message) and not message[end.end() : end.end() + 300].isspace()
-        if not is_text or len(line) > 2_000 or line[-1:] in _PAIRS or not chat_languages.commands(line):
-            continue
-        is_first = not message[: end.start() - len(line)].strip() and not is_told
-        is_sure = not is_told or (
-            words("text").search(line) is not None and line.rstrip().endswith((".", ":", "。", "：", "!"))
-        )
-        follows = words("follows").search(line) is not None and is_sure
-        if follows and (is_first or chat_languages.read(line).targets) and not _is_rules(message, end.end()):
-            part = _without_end(SplitMessage(message[: end.end()], message[end.end() :]))
-            if not _has_rules(part.text):
-                return part
-    return None
 
 
 # ---- what is introduced
 
 
 class _Scan:
-    """Looks for the first place in a message at which its text is introduced or opened."""
+    """Looks for the place in a message at which its text is introduced or opened."""
 
     def __init__(self, message: str, told: str) -> None:
-        self._message, self._told, is_told = message, told, bool(told)
-        self._is_told = is_told
-        asked = None if is_told else words("asks").search(message, 0, _HEAD)
-        self._from = asked.start() if asked is not None else (0 if is_told else len(message))
+        self._message, self._told = message, told
+        asked = None if told else words("asks").search(message, 0, _HEAD)
+        self._from = asked.start() if asked is not None else (0 if told else len(message))
         self._skip = 0
         self._held: SplitMessage | None = None  # what follows a list of terms
 
-    def part(self) -> SplitMessage | None:
-        """The text, if it is introduced."""
-        if not self._is_told and (strong := self._behind_last_request()) is not None:
-            return strong
+    def introduced(self) -> SplitMessage | None:
+        """The text behind the first line or mark that introduces it."""
         colons, marks = _MAX_COLONS, _MAX_MARKS
         for opening in _OPENING.finditer(self._message, 0, _HEAD):
             is_colon = opening["colon"] is not None
             colons, marks = colons - is_colon, marks - (not is_colon)
             if opening.start() < self._skip or min(colons, marks) < 0:
                 continue
-            part = (
-                self._colon(opening) if is_colon else self._rule(opening) if opening["rule"] else self._marks(opening)
-            )
+            find = self._behind_colon if is_colon else self._between_marks
+            part = find(opening)
             if part is not None and (part.is_marked or not _has_rules(part.text)):
-                return _without_end(part)
+                return part
         return self._held
 
-    def _behind_last_request(self) -> SplitMessage | None:
-        """The text behind a line that is a request with a target and ends with a colon."""
+    def first_line(self) -> SplitMessage | None:
+        """The text behind a first line that is a request and ends with a colon: whatever marks it has are its own."""
+        colon = _FIRST_LINE.match(self._message)
+        if colon is None or _NAMED.search(colon["line"]) is not None:
+            return None
+        is_request = chat_languages.commands(colon["line"]) and chat_languages.read(colon["line"]).targets
+        return self._behind_colon(colon) if is_request or self._told else None
+
+    def list_behind_paragraph(self) -> SplitMessage | None:
+        """The same where that text is a list, whose items may hold marks and labels."""
+        part = self.behind_paragraph()
+        return part if part is not None and _STRUCTURED.match(part.text) is not None else None
+
+    def behind_paragraph(self) -> SplitMessage | None:
+        """The text behind a paragraph, or a first line, whose last line is a request as a whole."""
         message = self._message
-        for end in islice(_REQUEST_LINE.finditer(message, 0, _HEAD), _MAX_MARKS):
-            line, place = end["line"], end.end()
-            is_request = (
-                chat_languages.commands(line) and words("follows").search(line) and chat_languages.read(line).targets
-            )
-            if is_request and not _opens(message, place) and not _is_rules(message, place):
-                return _without_end(SplitMessage(message[:place], message[place:].lstrip("\r\n")))
+        ends = [
+            *islice(_PARAGRAPH_END.finditer(message, 0, _HEAD), _MAX_MARKS),
+            *islice(_LINE_END.finditer(message, 0, _MAX_LINE), 1),
+        ]
+        for end in ends:
+            start = message.rfind("\n", 0, end.start()) + 1
+            line, is_first = message[start : end.start()], not message[:start].strip() and not self._told
+            is_text = message[end.end() : end.end() + 300].strip() != ""
+            if not is_text or len(line) > 2_000 or line[-1:] in _PAIRS or not chat_languages.commands(line):
+                continue
+            is_whole = not self._told or (_said("text", line) and line.rstrip().endswith((".", ":", "。", "：", "!")))
+            if not is_whole or not _said("follows", line) or _is_rules(message, end.end()):
+                continue
+            part = SplitMessage(message[: end.end()], message[end.end() :])
+            if (is_first or chat_languages.read(line).targets) and not _has_rules(_without_end(part).text):
+                return part
         return None
 
-    def _rule(self, opening: re.Match[str]) -> SplitMessage | None:
-        """A line of dashes behind an instruction."""
-        at = opening.end()
-        is_last = (
-            not self._is_told and opening.start() > self._from and _OPENING.search(self._message, at, at + 400) is None
+    def before_request(self) -> SplitMessage | None:
+        """The text before a last paragraph that asks for its translation."""
+        before, blank, request = self._message.rstrip().rpartition("\n\n")
+        is_request = (
+            bool(blank)
+            and len(request) <= 400
+            and _ABOVE.search(request) is not None
+            and chat_languages.tells(request.strip())
         )
         return (
-            SplitMessage(self._message[: opening.start()], self._message[at:])
-            if is_last and not _is_rules(self._message, at)
+            SplitMessage("", before.rstrip(), blank + request)
+            if is_request and chat_languages.read(request).targets
             else None
         )
 
-    def _marks(self, opening: re.Match[str]) -> SplitMessage | None:
-        """The text between a fence, quotes or a tag."""
+    def before_end(self) -> SplitMessage | None:
+        """The text before a label of the answer, where other messages have the instruction."""
+        part = _without_end(SplitMessage("", self._message))
+        return part if part.after.strip() else None
+
+    def json_at_the_end(self) -> SplitMessage | None:
+        """JSON behind an instruction."""
+        message = self._message
+        if message.rstrip()[-1:] not in ("]", "}") or message.lstrip()[:1] in ("[", "{"):
+            return None
+        for start in islice(_JSON_START.finditer(message, 0, _HEAD), 5):
+            title = message[max(start.start() - 300, 0) : start.start()].rstrip().rpartition("\n")[2]
+            is_shown = title.endswith((":", "：")) and _said("context", title)
+            if title and not is_shown and parsed_json(message[start.start() :]) is not None:
+                return SplitMessage(message[: start.start()], message[start.start() :].strip(), "", True)
+        return None
+
+    def between_named(self) -> SplitMessage | None:
+        """The text between two marks that the instruction names, or lines that say BEGIN and END."""
+        message, told = self._message, self._told
+        if (begin := _BEGIN.search(message, 0, _HEAD)) is not None and (
+            end := message.rfind(f"\n{begin['left']}END", begin.end())
+        ) >= 0:
+            return SplitMessage(message[: begin.start()], message[begin.end() : end].strip("\r\n"), message[end:], True)
+        for named in islice(_NAMED.finditer(told[-_HEAD:] if told else message[:_HEAD]), 20):
+            marker = _WORD_MARKS.get((named["word"] or "").lower()) or (named["marker"] or "").strip("\"'`")
+            first = message.find(marker, 0 if told else named.end()) if marker else -1
+            find = message.rfind if named["word"] is not None else message.find
+            last = find(marker, first + len(marker)) if first >= 0 else -1
+            if 0 <= first < last and len(message) - last < _TAIL:
+                text = message[first + len(marker) : last].strip()
+                return SplitMessage(message[:first], text, message[last + len(marker) :], True)
+        return None
+
+    def quoted(self) -> SplitMessage | None:
+        """One text in quotes within a sentence that asks for its translation, at the beginning of a paragraph."""
+        message = self._message
+        for start in (0, *(one.end() for one in islice(_PARAGRAPH_END.finditer(message, 0, _HEAD), _MAX_MARKS))):
+            found = _OBJECT.match(message, start)
+            if found is None or found["before"] is None:
+                continue
+            close = _PAIRS[found["open"]]
+            first, end = message.find(close, found.end()), message.rfind(close, found.end())
+            after = message[end + 1 : end + 302] if end >= 0 else "\n."
+            is_end = len(after) <= 300 and "\n" not in after.strip() and not after[:1].isalnum()
+            sentence = re.split(r"[.!?。]\s|\n", found["before"])[-1]
+            if not is_end or _FIELD.match(message, first + 1) or not chat_languages.commands(sentence):
+                continue
+            if first < end and "\n" not in message[first:end] and chat_languages.asks(message[first:end]):
+                return None  # several are quoted
+            return SplitMessage(message[: found.start("open")], message[found.end() : end], message[end + 1 :], True)
+        return None
+
+    def _between_marks(self, opening: re.Match[str]) -> SplitMessage | None:
+        """The text in a fence, quotes or a tag, whose title says that it is one."""
         message, kind, name = self._message, opening.lastgroup or "", opening[opening.lastgroup or 0]
+        before, is_tag = message[: opening.start()], kind in ("tag", "bracket")
         close = f"</{name}>" if kind == "tag" else f"[/{name}]" if kind == "bracket" else name
         first, last = message.find(close, opening.end()), message.rfind(close, opening.end())
-        title = message[max(opening.start() - 200, 0) : opening.start()].rstrip().rpartition("\n")[2]
-        about = re.sub(r"[_-]", " ", name if kind in ("tag", "bracket") else title)
-        is_named = kind in ("tag", "bracket") and (
-            f"<{name}>" in self._told or f"<{name}>" in message[: opening.start()]
-        )
-        is_text = is_named or words("text").search(about) is not None
-        if (
-            kind == "bracket"
-            and first < 0
-            and is_text | (about == "TARGET")
-            and (self._is_told or opening.start() >= self._from)
-        ):
-            end = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]").search(message, opening.end())
+        title = _spaced(name if is_tag else before[-200:].rstrip().rpartition("\n")[2])
+        is_text = _said("text", title) or (is_tag and (f"<{name}>" in self._told or f"<{name}>" in before))
+        is_asked = bool(self._told) or opening.start() >= self._from
+        if kind == "bracket" and first < 0 and (is_text or title == "TARGET") and is_asked:
+            end = _NEXT_BRACKET.search(message, opening.end())
             stop = end.start() if end is not None else len(message)
-            return SplitMessage(message[: opening.start()], message[opening.end() : stop].strip(), message[stop:], True)
+            return SplitMessage(before, message[opening.end() : stop].strip(), message[stop:], True)
         if first < 0 or (kind == "tag" and name.lower() in HTML):
             return None
-        if words("context").search(about) is not None and not (is_text and kind not in ("tag", "bracket")):
+        if _said("context", title) and (is_tag or not is_text):
             self._skip = first + len(close)
             return None
         after = message[last + len(close) :]
-        if message.count(close, opening.end(), _HEAD * 2) > 1 and after.strip() and kind not in ("tag", "bracket"):
+        if first < last and after.strip() and not is_tag:
             last, after = first, message[first + len(close) :]  # several: the first ends before more of the instruction
-        is_asked = self._is_told or opening.start() >= self._from or chat_languages.asks(after)
-        is_whole = len(after) <= _TAIL and (not self._is_told or not message[: opening.start()].strip() or is_text)
-        if not is_asked or not is_whole or (kind in ("tag", "bracket") and not is_text):
+        is_whole = len(after) <= _TAIL and (is_text or not is_tag) and (is_text or not self._told or not before.strip())
+        if not is_whole or not (is_asked or chat_languages.asks(after)):
             return None
         text = message[opening.end() : last].removeprefix("\r\n").removeprefix("\n")
-        text = text.rstrip() if text.endswith(("\n", " ")) else text
-        return SplitMessage(message[: opening.start()], text, after, True)
+        return SplitMessage(before, text.rstrip() if text.endswith(("\n", " ")) else text, after, True)
 
-    def _colon(self, opening: re.Match[str]) -> SplitMessage | None:
+    def _behind_colon(self, colon: re.Match[str]) -> SplitMessage | None:
         """The text behind a line that introduces it, or behind a label."""
-        message = self._message
-        start = message.rfind("\n", 0, opening.start()) + 1
-        line = message[start : opening.start()]
-        same_line = message[opening.end() : opening.end() + 400].partition("\n")[0]
-        begins_line = not same_line.strip(" \t*\r")
-        end = opening.end() + (len(same_line) if begins_line else 0)
-        if (
-            begins_line
-            and (pairs := _PAIR_LINES.match(message, end)) is not None
-            and words("context").search(line) is not None
-        ):
+        message, place = self._message, colon.start("colon")
+        start = message.rfind("\n", 0, place) + 1
+        line, end = message[start:place], colon.end("colon")
+        rest = message[end : end + 400].partition("\n")[0]
+        is_block = not rest.strip(" \t*\r")
+        end += len(rest) if is_block else 0
+        if is_block and _said("context", line) and (pairs := _PAIR_LINES.match(message, end)) is not None:
             self._skip = pairs.end()
             self._held = self._held or SplitMessage(message[: pairs.end()], message[pairs.end() :].strip())
             return None
-        if len(line) > _MAX_LINE or opening.start() < self._from or _opens(message, end):
+        if len(line) > _MAX_LINE or place < self._from or _opens(message, end) or _is_rules(message, end):
             return None
-        if not self._introduces(line, start, begins_line=begins_line) or _is_rules(message, end):
+        if not self._introduces(_spaced(line), message[:start], is_block=is_block):
             return None
-        if begins_line and words("example_answer").search(message[end : end + _TAIL]) is not None:
-            return None
-        text = message[end:]
-        text = text.lstrip("\r\n") if begins_line else text.lstrip(" ")
-        quoted = re.compile(r"\s*\"([^\"\n]{1,2000})\"\s*").fullmatch(text)
-        return SplitMessage(message[:end], quoted[1] if quoted is not None else text, "", quoted is not None)
+        return SplitMessage(message[:end], message[end:].lstrip("\r\n" if is_block else " "))
 
-    def _introduces(self, line: str, start: int, *, begins_line: bool) -> bool:
-        """Whether a line introduces the text, not rules, a format or an example."""
+    def _introduces(self, line: str, before: str, *, is_block: bool) -> bool:
+        """Whether a line introduces the text, and not rules, a format or an example. `is_block`: on the lines behind it."""
         sentence = re.split(r"[.!。]\s+", line)[-1]
-        has_verb = words("asks").search(line) is not None
+        asks = _said("asks", line)
+        is_behind = bool(self._told) and _begins(before)
         if words("label").fullmatch(sentence) is not None and (sentence == line or chat_languages.commands(line)):
-            return begins_line or has_verb or not self._is_told or _begins(self._message[:start])
-        is_behind_request = self._held is not None or (self._is_told and _begins(self._message[:start]))
-        if (
-            is_behind_request
-            and begins_line
-            and words("text").search(line) is not None
-            and words("follows").search(line) is not None
-        ):
+            return is_block or asks or not self._told or is_behind
+        is_next = is_behind or self._held is not None or (bool(self._told) and not before.strip())
+        if is_block and is_next and _said("text", line) and _said("follows", line):
             return True
-        if (
-            _HERE.match(sentence) is not None
-            and words("text").search(sentence) is not None
-            and words("context").search(sentence) is None
-        ):
+        if _HERE.match(sentence) is not None and _said("text", sentence) and not _said("context", sentence):
             return True
-        is_behind_context = words("context").search(self._message[: min(start, 100)]) is not None
-        if words("no_introduction").match(sentence) is not None:
+        is_first = not before.strip() or _said("context", before[:100])
+        if self._told and not (is_first and chat_languages.tells(line)):
             return False
-        is_request = chat_languages.tells(line) and (
-            not self._is_told or not self._message[:start].strip() or is_behind_context
-        )
-        if has_verb and not begins_line:
-            is_plain = (
-                re.search(r"[\"“`「]", line) is None
-                and not chat_languages.read(self._message[max(start - 2_000, 0) : start]).targets
-            )
-            follows = words("follows").search(sentence) is not None or bool(chat_languages.read(line).targets)
-            is_clear = not self._is_told or words("text").search(sentence) is not None
-            return is_plain and is_request and follows and is_clear and chat_languages.commands(sentence)
-        if has_verb and chat_languages.read(line).targets:
-            return begins_line and (not self._is_told or is_request)
-        if words("context").search(sentence) is not None or (self._is_told and not is_request):
-            return False
-        return begins_line and (has_verb or words("text").search(sentence) is not None)
+        targets = chat_languages.read(line).targets if asks else ()
+        if is_block:
+            if targets:
+                return chat_languages.tells(line) or _said("follows", line)
+            return not _said("context", sentence) and (asks or _said("text", sentence))
+        is_plain = re.search(r"[\"“`「]", line) is None and not chat_languages.read(before[-2_000:]).targets
+        follows = _said("follows", sentence) or bool(targets)
+        is_clear = not self._told or _said("text", sentence)
+        return asks and is_plain and follows and is_clear and chat_languages.commands(sentence)
+
+
+def _said(kind: str, text: str) -> bool:
+    return words(kind).search(text) is not None
+
+
+def _spaced(name: str) -> str:
+    """A name of several words, with spaces between these."""
+    return re.sub(r"[_-]", " ", name)
 
 
 _SOURCE_LINE = re.compile(r"\s*\[(?:source|from|target|language)[^\]\n]{0,60}\]\s*\n", re.IGNORECASE)
@@ -439,7 +355,7 @@ def _opens(message: str, place: int) -> bool:
     if message.startswith(("```", "~~~", '"""', "'''"), place):
         return True
     tag = re.compile(r"<([A-Za-z][\w-]{0,40})>\s*\n").match(message, place)
-    return tag is not None and words("text").search(re.sub(r"[_-]", " ", tag[1])) is not None
+    return tag is not None and _said("text", _spaced(tag[1]))
 
 
 def _is_rules(message: str, place: int) -> bool:
@@ -494,6 +410,9 @@ def _without_end(part: SplitMessage) -> SplitMessage:
     if (end := _END_LINE.search(text[-_TAIL:])) is not None:
         at = max(len(text) - _TAIL, 0) + end.start()
         text, after = text[:at], text[at:] + after
+    label, end = _CAPITALS_LABEL.search(f"\n{before[-60:]}"), _CAPITALS_LABEL.search(text)
+    if label is not None and end is not None and (end[1] == label[1] or _said("context", _spaced(end[0]))):
+        text, after = text[: end.start()], text[end.start() :] + after
     for ending in (_END_BLOCKS, words("end_label"), words("end_note")):
         tail = text[-_TAIL:]
         if (found := ending.search(tail)) is None:
@@ -515,26 +434,30 @@ def _without_end(part: SplitMessage) -> SplitMessage:
 _INNER = re.compile(
     r"^(?:texts?|[\w ]{0,20}(?:text|line|sentence)) to (?:be )?translated?:[ \t]*", re.IGNORECASE | re.MULTILINE
 )
+_LABEL_LINE = re.compile(r"\s*([^\n:：]{2,60})[:：][ \t*]*\n")
+_RULED = re.compile(r"\s*(?P<rule>[-=*#~_]{3,})[ \t]*\n(?P<text>[\s\S]*)\n(?P=rule)\s*\Z")
 
 
-def _without_context(part: SplitMessage) -> SplitMessage:
-    """Without the context that stands between the same marks before the text."""
-    first = part.text.lstrip()[:200].partition("\n")[0]
-    inner = _INNER.search(part.text, 0, _HEAD) if part.is_marked and ":" in first else None
-    if inner is None or words("context").search(first) is None:
-        return part
-    return replace(part, text=part.text[inner.end() :])
+def _trimmed(part: SplitMessage) -> SplitMessage:
+    """Without what stands around the text too: labels, notes, lines of dashes, quotes, or context between the same marks."""
+    if part.is_marked:
+        first = part.text.lstrip()[:200].partition("\n")[0]
+        inner = _INNER.search(part.text, 0, _HEAD) if ":" in first and _said("context", first) else None
+        part = replace(part, text=part.text[inner.end() :]) if inner is not None else part
+    else:
+        part = _without_end(part)
+        label = _LABEL_LINE.match(part.text)
+        if label is not None and words("label").fullmatch(label[1]) is not None:
+            part = replace(part, before=part.before + label[0], text=part.text[label.end() :].lstrip("\r\n"))
+        part = _without_quotes(part)
+    ruled = _RULED.match(part.text)
+    return replace(part, text=ruled["text"].strip()) if ruled is not None else part
 
 
-def _without_label(part: SplitMessage) -> SplitMessage:
-    """Without a label, or lines of dashes, that stand around the text too."""
-    label = re.compile(r"\s*([^\n:：]{2,60})[:：][ \t*]*\n").match(part.text)
-    if label is not None and words("label").fullmatch(label[1]) is not None and not part.is_marked:
-        part = replace(part, before=part.before + label[0], text=part.text[label.end() :].lstrip("\r\n"))
-    rule = re.compile(r"\s*([-=*#~_]{3,})[ \t]*\n").match(part.text)
-    if rule is not None and part.text.rstrip().endswith(f"\n{rule[1]}"):
-        part = replace(part, text=part.text.rstrip()[rule.end() : -len(rule[1])].strip())
-    return part
+def _without_quotes(part: SplitMessage) -> SplitMessage:
+    """Without the quotation marks around the whole text."""
+    found = _WHOLE_QUOTE.fullmatch(part.text)
+    return replace(part, text=found[1], is_marked=True) if found is not None else part
 
 
 @cache
