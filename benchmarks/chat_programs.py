@@ -2,7 +2,7 @@
 
     python -m benchmarks.chat_programs --out results/chat-programs.json
 
-Each request of `tests/chat/programs.jsonl`, and of `programs_held_out.jsonl` where it is there, is sent to a server over the fake
+Each request of `tests/chat/programs.jsonl`, and of the held-out files that are there, is sent to a server over the fake
 pipeline: by model `dragoman` and `dragoman/LANG`, with a profile of a model that only translates and with one that follows
 instructions. right: the answer is exactly what the program reads, with the translations of the native API in their places;
 passed: the model was given the messages, which has to be judged with a real model; refused: 4xx; garbage: anything else with
@@ -22,7 +22,7 @@ from tests.chat.programs import DEVELOPMENT, HELD_OUT, chats_of, outcomes, progr
 from dragoman.settings import OpenAiSettings
 from dragoman_bench.bench.measurement import Measurement
 
-PARTS = {"development": DEVELOPMENT, "held out": HELD_OUT}
+PARTS = {"development": DEVELOPMENT, "held out": HELD_OUT[1], "held out of the second list": HELD_OUT[2]}
 
 
 async def measure(found: Measurement, settings: OpenAiSettings) -> None:

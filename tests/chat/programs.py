@@ -1,9 +1,10 @@
 """Requests of programs that translate through a chat model, and what a server makes of them.
 
-`programs.json`: the programs, with the file of their public source that was read, at its commit. `held_out`: the sha256 of the
-name, read as a number, is divisible by three; these requests are looked at only to measure. `programs.jsonl`: the requests of
-the others, a line for each form that a program sends. Sentences are written anew; structure, markers, order and fields are
-those of the source. A line has:
+`programs.json`: the programs, with the file of their public source that was read, at its commit, in two lists: the second
+(`"list": 2`) was made after the held-out part of the first had been looked at. `held_out`: the sha256 of the name, read as a
+number, is divisible by three, in the second list by two; these requests are looked at only to measure. `programs.jsonl`: the
+requests of the others, a line for each form that a program sends. Sentences are written anew; structure, markers, order and
+fields are those of the source. A line has:
 
 - `api`: `openai`, `openai responses`, `ollama chat`, `ollama generate` or `microsoft`; `request`: the fields beside the model;
 - `target`, `source`: languages; `texts`: what is to be translated (`or_texts`: the program also takes this);
@@ -38,7 +39,11 @@ from tests.api.compat.test_unknown_prompts import lengths, prompt_of, tokenizer
 from tests.serving import model, served
 
 FOLDER = Path(__file__).parent
-DEVELOPMENT, HELD_OUT = FOLDER / "programs.jsonl", FOLDER / "programs_held_out.jsonl"
+DEVELOPMENT = FOLDER / "programs.jsonl"
+HELD_OUT = {1: FOLDER / "programs_held_out.jsonl", 2: FOLDER / "programs_held_out_2.jsonl"}
+"""The files of the held-out requests by list."""
+DIVISORS = {1: 3, 2: 2}
+"""What the sha256 of a held-out program's name is divisible by, by list."""
 Outcome = Literal["right", "passed", "refused", "garbage"]
 OUTCOMES: tuple[Outcome, ...] = ("right", "passed", "refused", "garbage")
 PROFILES = {"translation-only": False, "instruct": True}
@@ -61,6 +66,11 @@ def requests_of(path: Path) -> list[dict[str, Any]]:
 def chats_of(path: Path) -> list[dict[str, Any]]:
     """Those to a chat model."""
     return [one for one in requests_of(path) if one["api"] != "microsoft"]
+
+
+def file_of(program: Mapping[str, Any]) -> Path:
+    """Where a listed program's requests are written."""
+    return HELD_OUT[program.get("list", 1)] if program["held_out"] else DEVELOPMENT
 
 
 # ---- a server
