@@ -88,7 +88,7 @@ class RemotePipeline:
         Raises `ConfigError` for a file of certificates that cannot be read.
         """
         self._settings = settings
-        self.engines = [RemoteEngine(url.rstrip("/"), api) for url, api in apis]
+        self.engines = [RemoteEngine(url, api) for url, api in apis]
         self._window = window
         self._gauge = EngineGauge()
         self._waiters: deque[asyncio.Future[None]] = deque()

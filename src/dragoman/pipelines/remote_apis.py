@@ -48,13 +48,12 @@ class Chunk:
 class ModelTokens:
     """The model's tokenizer with its control tokens, as an engine elsewhere has it."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, control: Mapping[str, int], opening: tuple[int, ...]) -> None:
+        """`control`: ids of the control tokens by their text. `opening`: ids that a tokenizer puts before each text."""
         self._tokenizer = tokenizer
-        added = tokenizer.get_added_tokens_decoder()
-        self._control = frozenset(number for number, token in added.items() if token.content.strip("▁ \t\n"))
-        opening = tokenizer.encode("a", add_special_tokens=True).ids[: -len(self.encode("a"))]
-        self._opening = tuple(opening)
-        names = [added[number].content for number in sorted(self._control)[:5]]
+        self._control = frozenset(control.values())
+        self._opening = opening
+        names = sorted(control, key=control.__getitem__)[:5]
         self.probe = " ".join(["Grüße aus 東京,", *names, "안녕하세요 42!"])
         """A text in several scripts with control tokens: tokenizers that make the same ids of it count as one."""
 

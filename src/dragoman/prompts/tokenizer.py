@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -72,9 +73,7 @@ class TextTokenizer:
         self._full = Tokenizer.from_str(json.dumps({**tables, "truncation": None, "padding": None}))
         self._plain = Tokenizer.from_str(json.dumps(plain))
         self._unprefixed = self._plain if without_space is None else Tokenizer.from_str(json.dumps(without_space))
-        self._added: dict[str, dict[str, Any]] = {
-            str(token["content"]): token for token in tables["added_tokens"] if not is_layout(token)
-        }
+        self._added = control_tokens(tables)
         self.added_ids = frozenset(int(token["id"]) for token in self._added.values()) - {unknown_id(tables["model"])}
         """Ids that a text must not have: all added tokens except runs of white space and the unknown token."""
         # Planning counts the same text for its segments, its prompt and its longest output.
@@ -122,13 +121,7 @@ class TextTokenizer:
     @property
     def opening_ids(self) -> tuple[int, ...]:
         """The ids that the tokenizer puts before every text: usually BOS or none."""
-        encoding = self._full.encode("a", add_special_tokens=True)
-        opening: list[int] = []
-        for number, special in zip(encoding.ids, encoding.special_tokens_mask, strict=True):
-            if not special:
-                break
-            opening.append(number)
-        return tuple(opening)
+        return opening_ids(self._full)
 
     def control_id(self, token: str) -> int:
         """Return the id of a control token. Raises `ConfigError` if the tokenizer lacks it."""
@@ -181,6 +174,18 @@ _UNREACHABLE_SCORE = -1e9
 def is_layout(token: Mapping[str, Any]) -> bool:
     """Whether an added token is only white space, which text may contain."""
     return not token["special"] and not str(token["content"]).replace("▁", " ").strip()
+
+
+def control_tokens(tokenizer: Mapping[str, Any]) -> dict[str, Json]:
+    """Return the added tokens of a tokenizer's JSON that are not layout, by their text."""
+    return {str(token["content"]): token for token in tokenizer["added_tokens"] if not is_layout(token)}
+
+
+def opening_ids(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Return the ids that a tokenizer puts before every text: usually BOS or none."""
+    encoding = tokenizer.encode("a", add_special_tokens=True)
+    marked = zip(encoding.ids, encoding.special_tokens_mask, strict=True)
+    return tuple(number for number, _ in takewhile(lambda one: one[1], marked))
 
 
 def unknown_id(model: Mapping[str, Any]) -> int | None:

@@ -30,7 +30,7 @@ from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
-from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.prompts.tokenizer import TextTokenizer, control_tokens, opening_ids
 from dragoman.service.cache import CacheFile, SegmentCache
 from dragoman.settings import (
     DEFAULT_SLOTS,
@@ -49,6 +49,7 @@ from dragoman.wire import Stats
 from wholetext.markup.spans import pseudolocalized
 
 if TYPE_CHECKING:
+    from dragoman.pipelines.remote_apis import ModelTokens
     from dragoman.service.accounts import AccountStore
     from dragoman.service.memories import Memories
     from dragoman.service.memory_jobs import MemoryJobs
@@ -150,13 +151,22 @@ def _build_continuous(settings: Settings, spec: EngineSpec, log_file: Path | Non
 
 def _build_remote(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipeline:
     from dragoman.pipelines.remote import RemotePipeline
-    from dragoman.pipelines.remote_apis import API_OF, ModelTokens
+    from dragoman.pipelines.remote_apis import API_OF
 
-    tokens = ModelTokens(_tokenizer(settings.model.path or str(phrasebook.model_dir())))
+    tokens = model_tokens(_tokenizer(settings.model.path or str(phrasebook.model_dir())))
     api = API_OF[settings.remote.api](tokens, logprobs=bool(spec.engine.token_logprobs))
     return RemotePipeline(
         settings.remote, [(url, api) for url in _remote_urls(settings.remote)], window=spec.engine.max_model_len
     )
+
+
+def model_tokens(tokenizer: Any) -> ModelTokens:
+    """Return what an engine elsewhere and this server must have in common, of a `tokenizers.Tokenizer`."""
+    from dragoman.pipelines.remote_apis import ModelTokens
+
+    control = control_tokens(json.loads(tokenizer.to_str()))
+    numbers = {text: int(token["id"]) for text, token in control.items()}
+    return ModelTokens(tokenizer, numbers, opening_ids(tokenizer))
 
 
 def _tokenizer(model: str) -> Any:
