@@ -9,8 +9,8 @@ Three things are measured of each request, in CPU time where other work of the m
 - the longest time that the event loop was held (`tests/watched_server.py`): so long `/healthz` may wait;
 - a read of another key, over and over, of which only counts what the server has worked meanwhile.
 
-CPU time is longer on a slower core, and beside work that takes the caches: what is over a limit is measured again, and counts
-in the time of the reference core, by a piece of work whose time there is known.
+CPU time is longer on a slower core, and beside work that takes the caches, never shorter: what is over a limit is measured again,
+in the time of the reference core, by a piece of work whose time there is known, and the least counts.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ QUOTA = 100_000
 """Characters that the account may have translated in a month."""
 MEMORY_ENTRIES, LONG_ENTRIES, GLOSSARY_ENTRIES, DOCUMENTS = 199_000, 900, 100_000, 500
 TIMEOUT_S = 300.0
+TRIES = 3
+"""How often what is over a limit is measured again."""
 REFERENCE_S = 0.1
 """CPU time of `_reference_work` on the core for which the limits are: a Xeon of 2.5 GHz, where nothing else runs."""
 
@@ -216,15 +218,16 @@ class MeasuredServer:
     def measure(self, row: Row, shape: Shape | None, sizes: Sequence[int], grow_from_s: float = 0.0) -> Case:
         """One case at several sizes, as long as the one before took `grow_from_s` of CPU time.
 
-        What is over a limit is measured once more, and the smaller figures count: another process of this machine may have
-        taken the caches.
+        What is over a limit is measured again, and the least figures count.
         """
         case = Case(row.method, row.route, row.url[:100], shape.name if shape is not None else "", row.limits)
         for size in sizes:
             case.figures.append(self.send(row, shape, size))
             if case.figures[-1].cpu_s < grow_from_s:
                 break
-        if case.faults:
+        for _ in range(TRIES):
+            if not case.faults:
+                break
             again = [self._in_reference_time(row, shape, size) for size in sizes[: len(case.figures)]]
             case.figures = [_smaller(*both) for both in zip(case.figures, again, strict=True)]
         return case

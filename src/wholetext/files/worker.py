@@ -275,7 +275,7 @@ def answer(line: bytes) -> dict[str, object]:
         return _read_memory(task) if task.options.extension == TMX else _read(task)
     except WholetextError as error:
         return {"code": error.code, "message": error.message[:LONGEST_MESSAGE], "param": error.param}
-    except MemoryError:
+    except (MemoryError, SystemError):  # CPython's error of a library in C that ends without one: it found no memory
         return {"code": InvalidFile.code, "message": "the file needs more memory than this server gives to one"}
     except RecursionError:
         return {"code": InvalidFile.code, "message": "the file is nested too deeply"}
