@@ -665,6 +665,10 @@ def _large(size: int) -> bytes:
     return package(entries, stored=("word/media/a.bin",))
 
 
+_TEXT_GROUPS = {"md": "Markdown", "mdx": "Markdown"} | dict.fromkeys(("json", "csv", "xcstrings", "yaml"), "data")
+"""Of text files by extension; all others are of the group `text`."""
+
+
 def attacks(listener: str) -> list[Attack]:
     """All attacks. `listener` is an address that nothing may be fetched from."""
     found = [Attack("package", what, "a.docx", data) for what, data in _ARCHIVES.items()]
@@ -684,6 +688,7 @@ def attacks(listener: str) -> list[Attack]:
     found += [Attack("XML", what, "a.docx", data) for what, data in _xml_attacks(listener).items()]
     found += [Attack("sheets, OpenDocument, books", what, f"a.{kind}", data) for what, (kind, data) in _SHEETS.items()]
     found += [
-        Attack("text", what, f"a.{kind}".rstrip("."), data) for what, (kind, data) in _text_attacks(listener).items()
+        Attack(_TEXT_GROUPS.get(kind, "text"), what, f"a.{kind}".rstrip("."), data)
+        for what, (kind, data) in _text_attacks(listener).items()
     ]
     return [*found, *(Attack("PDF", what, "a.pdf", data) for what, data in _PDFS.items())]
