@@ -9,8 +9,8 @@ Three things are measured of each request, in CPU time where other work of the m
 - the longest time that the event loop was held (`tests/watched_server.py`): so long `/healthz` may wait;
 - a read of another key, over and over, of which only counts what the server has worked meanwhile.
 
-CPU time is longer on a slower core, and beside work that takes the caches, never shorter: what is over a limit is measured again,
-in the time of the reference core, by a piece of work whose time there is known, and the least counts.
+CPU time is longer on a slower core, and beside work that takes the caches, never shorter: what is over a limit is measured
+again, in the time of the reference core, by a piece of work whose time there is known, and the least counts.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from tests.measured_server import SIZES, measured_server
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(1_200)]
 
 GROW_FROM_S = 0.02
-"""Of CPU time for the smallest size, from which the largest one is sent too: what takes less holds the loop for less than its limit."""
+"""Of CPU time for the smallest size, from which the largest is sent too: less holds the loop for less than it may."""
 ALLOWANCE = 2.0
-"""How many times its limit anything may be here: machines and their load differ. `benchmarks/bounded_work.py` has no allowance."""
+"""How many times its limit anything may be here, as machines and their load differ; `benchmarks/bounded_work.py` has none."""
 
 
 def allowed(row: Row) -> Row:

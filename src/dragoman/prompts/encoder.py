@@ -27,12 +27,13 @@ from dragoman.prompts.options import (
     unescape_tags,
 )
 from dragoman.prompts.profile import NO_OPTIONS, Profile, ProfileTemplate
-from dragoman.prompts.tokenizer import Message, TextTokenizer
+from dragoman.prompts.tokenizer import Message, TextTokenizer, most_tokens
 from dragoman.types import Example, PromptOption, PromptOptions, Role, Sampling
 
 _PROBE = "Good morning."
 _MAX_CHAT_PLANS = 64
 _MAX_EXAMPLE_PLANS = 512
+_MAX_TEMPLATES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +161,26 @@ class PromptEncoder:
         return self.profile.marks.read(output, text) if options.marks else output
 
     def example_tokens(
-        self, example: Example, source: str | None, target: str, options: PromptOptions = NO_OPTIONS
+        self,
+        example: Example,
+        source: str | None,
+        target: str,
+        options: PromptOptions = NO_OPTIONS,
+        *,
+        at_most: bool = False,
     ) -> int:
-        """Return the number of a prompt's ids that one example takes, give or take some where it meets the template."""
+        """Return the number of a prompt's ids that one example takes, give or take some where it meets the template.
+
+        `at_most`: a number that it does not exceed, for a small part of the time.
+        """
         given = replace(options, examples=(example,))
         turns = self._turns(source, target, given)
         template = self._template(source, target, options)
         around = self._example_plan(source, target, template, turns).overhead
         around -= self._plan(template, source, target).overhead
         values = example_values(self.profile, turns, target, given)
-        return around + sum(self.tokenizer.count(value) for value in values.values() if value)
+        count = most_tokens if at_most else self.tokenizer.count
+        return around + sum(count(value) for value in values.values() if value)
 
     def _turns(self, source: str | None, target: str, options: PromptOptions) -> tuple[ProfileTemplate, ...]:
         """The templates of the examples' turns: what belongs to the text alone is not asked of them."""
@@ -338,9 +349,10 @@ def example_values(
     Both halves are written as the text is: with the escapes of tags, and with marks in the profile's form.
     """
     values: dict[str, str] = {}
+    plain, marked = (replace(options, context=None, terms=(), examples=(), marks=marks) for marks in (False, True))
     for number, (template, example) in enumerate(zip(turns, options.examples, strict=True), 1):
         is_marked = options.marks and has_marks(example.source)
-        own = replace(options, context=None, terms=(), examples=(), marks=is_marked)
+        own = marked if is_marked else plain
         translation = example.translation.strip() if profile.trim_text else example.translation
         translation = escape_tags(translation, template.tags) if template.tags else translation
         halves = slot_values(profile, template, example.source, target, own)
@@ -349,9 +361,10 @@ def example_values(
     return values
 
 
-def _slots_in(template: str) -> list[str]:
+@lru_cache(_MAX_TEMPLATES)
+def _slots_in(template: str) -> tuple[str, ...]:
     """The names of a template's slots for a client's texts."""
-    return [name for name in _NAMES if f"{{{name}}}" in template]
+    return tuple(name for name in _NAMES if f"{{{name}}}" in template)
 
 
 def language_values(profile: Profile, template: ProfileTemplate, source: str | None, target: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol, cast
+from unicodedata import normalize
 
 from tokenizers import Tokenizer
 
@@ -169,6 +170,11 @@ class TextTokenizer:
 # ---- a tokenizer's JSON without control tokens
 
 _UNREACHABLE_SCORE = -1e9
+
+
+def most_tokens(text: str) -> int:
+    """A number that no tokenizer's count of a text exceeds: its bytes in the longest of Unicode's forms, and a space."""
+    return (len(text) if text.isascii() else len(normalize("NFKD", text).encode("utf-8", "surrogatepass"))) + 1
 
 
 def is_layout(token: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
@@ -481,16 +481,20 @@ class Planner:
         needed += self.prompts.overhead(source, target, options)
         left = min(self._example_tokens, int(self.max_model_len - needed))
         ordered = [*_most_similar(job.request.options.examples, shown), *reversed(similar)]
-        chosen: dict[tuple[str, str], Example] = {}
-        for example in map(_example_for(shown), reversed(ordered)):
-            key = example.source, example.translation
-            if len(chosen) == MOST_EXAMPLES or key in chosen:
-                continue
-            tokens = self.prompts.example_tokens(example, source, target, options) + TOKENS_OF_A_JOINT
-            if tokens <= left:
-                chosen[key] = example
-                left -= tokens
-        return tuple(reversed(chosen.values()))
+        given: dict[tuple[str, str], Example] = {}
+        for one in map(_example_for(shown), reversed(ordered)):
+            given.setdefault((one.source, one.translation), one)
+        nearest = [*given.values()]
+        tokens = partial(self.prompts.example_tokens, source=source, target=target, options=options)
+        if sum(tokens(one, at_most=True) + TOKENS_OF_A_JOINT for one in nearest[:MOST_EXAMPLES]) <= left:
+            return tuple(reversed(nearest[:MOST_EXAMPLES]))
+        chosen: list[Example] = []
+        for example in nearest:
+            taken = tokens(example) + TOKENS_OF_A_JOINT
+            if taken <= left and len(chosen) < MOST_EXAMPLES:
+                chosen.append(example)
+                left -= taken
+        return tuple(reversed(chosen))
 
     def _fits(self, job: TextJob, segment: Segment, shown: str) -> bool:
         """Whether a segment, which was cut with marks in it, fits the window with the words in their place."""
