@@ -16,11 +16,11 @@ LEAST_SIMILARITY = 60.0
 
 def nearest_edits(text: str, edits: Sequence[tuple[str, str]]) -> tuple[Example, ...]:
     """Return sources with their translations as examples for a text, the most similar ones, of which the most similar is the
-    last; none of the text itself."""
+    last."""
     usable = [
         Example(source, translation)
         for source, translation in edits
-        if source != text and translation.strip() and max(len(source), len(translation)) <= MAX_EXAMPLE_CHARACTERS
+        if translation.strip() and max(len(source), len(translation)) <= MAX_EXAMPLE_CHARACTERS
     ]
     nearest = most_like(text, (one.source for one in usable), MAX_EXAMPLES)
     return tuple(usable[place] for _, place in reversed(nearest))
