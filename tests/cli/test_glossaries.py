@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.cli import glossaries as module
+from dragoman.cli import owners
 from dragoman.errors import ConfigError, GlossaryExists
 from dragoman.storage.collections import SERVER
 from dragoman.storage.database import Database
@@ -57,7 +58,7 @@ def test_a_glossary_is_shared_given_and_deleted(url: str, keys: dict[str, str]) 
     assert id in run(url, "list")  # whole, however wide the terminal is
     run(url, "share", "IT")
     assert [one["owner"] for one in listed(url)] == [None]
-    assert module.SHARED in run(url, "list")
+    assert owners.SHARED in run(url, "list")
     run(url, "give", id, "bob")
     assert [one["owner"] for one in listed(url)] == [keys["bob"]]
     run(url, "give", "IT", keys["alice"])

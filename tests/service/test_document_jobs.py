@@ -906,6 +906,17 @@ async def test_segments_similar_to_an_edited_one_are_translated_again_after_it(
         assert await of.translate_similar(document, 0, ANONYMOUS) == []  # they are as they would be
 
 
+async def test_an_edit_is_itself_an_example_for_the_segments_similar_to_it(servers: Servers) -> None:
+    pipeline = Learning()
+    async with servers(pipeline, encoder=encoder_of_turns()) as server:
+        of = server.documents
+        document = await done(of, await create(of, LINES))
+        await of.edit(document, 0, "へやのいち")
+        changed = await of.translate_similar(document, 0, ANONYMOUS)
+        assert [(one.n, "へや" in (one.translation or "")) for one in changed] == [(1, True), (2, True)]
+        assert pipeline.given[-1][:2] == ["The first room is free.", "へやのいち"]
+
+
 async def test_a_doubtful_translation_of_a_similar_segment_does_not_replace_the_one_there_is(
     servers: Servers,
 ) -> None:

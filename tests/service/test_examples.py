@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -14,19 +15,24 @@ import pytest
 from dragoman.prompts.catalog import profiles
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
+from dragoman.service import similar
 from dragoman.service.cache import SegmentCache
+from dragoman.service.calls import SimilarShares
 from dragoman.service.dispatcher import Dispatcher, LoopTurns
 from dragoman.service.memories import Memories
 from dragoman.service.planner import FIRST, MOST_EXAMPLES, Form, Planner, TextJob
 from dragoman.service.translator import Translator
+from dragoman.settings import CacheSettings, DocumentSettings, Settings
+from dragoman.storage.database import Database
 from dragoman.text import checks
-from dragoman.types import EngineSequence, Example, TextDone, Translation, TranslationRequest
+from dragoman.types import Account, EngineSequence, Example, TextDone, Translation, TranslationRequest
 from tests.prompts.conftest import toy
 from tests.service.test_translator import AnsweringPipeline, translate
 from tests.serving import HeldPipeline, encoder_of_turns, request_of, service_over
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 WINDOW = 2048
+MINE, OTHER = Account("a", "a"), Account("b", "b")
 PAIRS = (
     Example("Close the window.", "Fenster schließen."),
     Example("My umbrella is lost.", "Mein Regenschirm ist verloren."),
@@ -317,3 +323,49 @@ async def test_admission_and_its_rate_count_the_callers_examples_with_each_text(
         counted += 26 + 2 * more
     assert service.rates.characters == counted
     await service.stop()
+
+
+async def test_admission_and_its_rate_count_similar_entries_as_the_accounts_texts_had_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(similar, "PATIENCE_S", HANG_S)
+    pipeline = HeldPipeline(lambda _: "おはようございます。")
+    database = Database(f"sqlite:///{tmp_path}/dragoman.db")
+    settings = Settings(cache=CacheSettings(max_bytes=0), documents=DocumentSettings(folder=str(tmp_path / "files")))
+    service = service_over(pipeline, settings, encoder=encoder_of_turns(), database=database)
+    await service.start()
+    text, entry = "Good morning, you.", ("Good morning, all.", "皆さん、おはよう。")
+    shown = len("".join(entry))
+    await service.memories.add_texts(MINE.id, "m", "en", "ja", [entry], create=True)
+
+    async def admitted(account: Account, **options: Any) -> int:
+        pipeline.hold()
+        call = asyncio.create_task(service.calls.translate(request_of((text,), "ja", "en", account=account, **options)))
+        await until(lambda: pipeline.generations > 0, "it runs")
+        characters = service.admission.characters
+        pipeline.release.set()
+        await call
+        assert service.admission.characters == 0
+        return characters
+
+    assert await admitted(MINE) == len(text)  # nothing is known yet
+    assert service.rates.characters == len(text) + shown
+    assert await admitted(MINE) == len(text) + shown
+    assert (await admitted(MINE, alternatives=1) - shown) % len(text) == 0  # samples have no entries
+    for account, options in ((MINE, {"memories": ()}), (MINE, {"memory_examples": 0}), (OTHER, dict[str, Any]())):
+        assert await admitted(account, **options) == len(text)
+    await service.stop()
+
+
+def test_what_texts_had_lately_is_bounded_and_forgotten() -> None:
+    shares = SimilarShares()
+    text = "x" * 100
+    short, long = (request_of((one,), "ja", "en", account=MINE) for one in (text, 1_000 * text))
+    shares.note(short, 0, 300)
+    assert (shares.loads(short, 0), shares.loads(short, 7), shares.loads(long, 0)) == ([400], [407], [104_096])
+    for _ in range(20):
+        shares.note(short, 0, 100)
+    assert 200 < shares.loads(short, 0)[0] < 320
+    for _ in range(200):
+        shares.note(short, 0, 0)
+    assert shares.loads(short, 0) == [100]

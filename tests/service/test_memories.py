@@ -14,9 +14,10 @@ import pytest
 from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage
 from dragoman.service import memories as module
 from dragoman.service.alternatives import SPARE_SAMPLES
-from dragoman.service.memories import EDITS, checked
+from dragoman.service.memories import EDITS, SUGGESTIONS, checked
 from dragoman.service.service import TranslationService
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, MemorySettings, Settings
+from dragoman.storage.collections import SERVER
 from dragoman.storage.database import Database
 from dragoman.storage.memories import MemoryStore
 from dragoman.types import ANONYMOUS, Account, EngineSequence, TextDone, Translation, TranslationRequest
@@ -105,13 +106,13 @@ async def test_the_alternatives_of_a_text_in_it_are_the_models(service: Translat
 
 
 async def test_a_text_that_differs_in_anything_is_not_in_it(service: TranslationService) -> None:
-    await remember(service, [("Yes, please.", "はい")])
+    await remember(service, [("Yes, please.", "はい")], account=B.id)
     texts = ("yes, please.", "Yes, please", "Yes,  please.", "Yes, please!", "Yes, please. Now.")
-    found, given = await translated(service, *texts)
+    found, given = await translated(service, *texts, account=B)
     assert [one.memory for one in found] == [None] * 5
     assert len(given) == 5
     for options in ({"target": "ko"}, {"source": "ko"}, {"account": A}, {"memories": ()}):
-        [one], _ = await translated(service, "Yes, please.", **options)
+        [one], _ = await translated(service, "Yes, please.", **({"account": B} | options))
         assert one.memory is None, options
 
 
@@ -232,6 +233,58 @@ async def test_of_several_memories_the_last_change_counts_unless_one_is_named(se
     assert found.text == "やあ。"
     [found], _ = await translated(service, "Hello.", memories=(second,))
     assert found.memory is None
+
+
+async def test_shared_memories_answer_all_after_their_own(service: TranslationService) -> None:
+    store, memories = service.memories.store, service.memories
+    text = "Where is the train station?"
+    shared = await remember(service, [(text, "共有"), ("Yes.", "はい")], account=B.id)
+    await remember(service, [(text, "自分")], account=A.id)
+    await remember(service, [("No.", "いいえ")], account=B.id, memory="n")
+    await memories.changed(store.give(B.id, shared, SERVER))
+    for account, expected in ((A, ["自分", "はい"]), (B, ["共有", "はい"]), (ANONYMOUS, ["共有", "はい"])):
+        found, given = await translated(service, text, "Yes.", account=account)
+        assert ([one.text for one in found], given) == (expected, [])
+    await remember(service, [(text, "新しい")], account=ME)  # the last to be changed, and not the caller's own
+    for account, options, expected in (
+        (A, {}, "自分"),
+        (B, {}, "新しい"),
+        (A, {"memories": (shared,)}, "新しい"),
+        (A, {"memories": ()}, None),
+    ):
+        [one], _ = await translated(service, text, account=account, **options)
+        assert (one.text if one.memory else None) == expected
+    [one], _ = await translated(service, "No.", account=A)
+    assert one.memory is None
+    await memories.changed(store.give(SERVER, "m", B.id))
+    for account, memory in ((A, None), (B, "whole"), (ANONYMOUS, None)):
+        [one], _ = await translated(service, "Yes.", account=account)
+        assert one.memory == memory
+
+
+async def test_an_own_entry_is_used_before_a_shared_one_in_a_nearer_direction(service: TranslationService) -> None:
+    await remember(service, [("Yes.", "はい")], target="ja", account=ME)
+    await remember(service, [("Yes.", "ええ")], target="ja-JP", account=A.id)
+    for account, expected in ((A, "ええ"), (B, "はい")):
+        [one], _ = await translated(service, "Yes.", account=account)
+        assert one.text == expected
+
+
+async def test_what_the_server_s_callers_edit_and_suggest_answers_none_with_a_key(service: TranslationService) -> None:
+    for memory in (EDITS, SUGGESTIONS):
+        id = await remember(service, [("Yes.", "はい")], memory=memory)
+        for options in ({}, {"memories": (id,)}):
+            for account, expected in ((ANONYMOUS, "whole"), (A, None)):
+                [one], _ = await translated(service, "Yes.", account=account, **options)
+                assert one.memory == expected
+        await service.memories.changed(service.memories.store.delete(ME, id))
+
+
+async def test_a_memory_that_is_renamed_is_shared_by_its_new_name(service: TranslationService) -> None:
+    await remember(service, [("Yes.", "はい")], memory=EDITS)
+    await service.memories.changed(service.memories.store.rename(ME, EDITS, "approved"))
+    [one], _ = await translated(service, "Yes.", account=A)
+    assert one.memory == "whole"
 
 
 async def test_an_entry_that_was_deleted_is_translated_by_the_model(service: TranslationService) -> None:

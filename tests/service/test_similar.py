@@ -152,6 +152,29 @@ async def test_what_others_have_changes_nothing(service: TranslationService) -> 
     assert any(before)
 
 
+async def test_shared_entries_are_examples_for_all_in_one_index(service: TranslationService) -> None:
+    page = ("Could not save the page.", "Die Seite")
+    await remember(service, SAVE, page, account=ANONYMOUS)
+    own = (SAVE[0], "Speichern ging nicht.")
+    await remember(service, own, account=A, target="de-AT")
+    text = "Could not save the files."
+    for account, expected in ((A, [own, page]), (B, [SAVE, page]), (ANONYMOUS, [SAVE, page])):
+        assert [(one.source, one.translation) for one in await similar(service, text, account)] == expected
+    assert set(service.memories.similar.accounts) == {A.id, ANONYMOUS.id}
+    await service.memories.changed(service.memories.store.give(ANONYMOUS.id, "m", B.id))
+    for account, expected in ((A, [own]), (B, [SAVE, page]), (ANONYMOUS, [])):
+        assert [(one.source, one.translation) for one in await similar(service, text, account)] == expected
+    assert set(service.memories.similar.accounts) == {A.id, B.id}
+
+
+async def test_edits_and_suggestions_of_callers_without_a_key_are_examples_for_no_key(url: str, tmp_path: Path) -> None:
+    async with serving(url, tmp_path, shared_edits=True) as service:
+        for memory in (EDITS, SUGGESTIONS):
+            await remember(service, SAVE, account=ANONYMOUS, memory=memory)
+        assert len(await similar(service, "Could not save the files.", ANONYMOUS)) == 1
+        assert await similar(service, "Could not save the files.", A) == ()
+
+
 async def test_suggestions_are_no_examples(service: TranslationService) -> None:
     await remember(service, SAVE, memory=SUGGESTIONS)
     assert await similar(service, "Could not save the files.") == ()
@@ -238,6 +261,25 @@ async def test_all_indexes_have_a_bound_and_the_account_that_asked_last_stays(ur
             indexes = service.memories.similar
             assert indexes.nbytes <= 2**20
             assert indexes.accounts == (account.id,)
+
+
+async def test_the_index_of_what_is_shared_is_dropped_for_no_account(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "TEXT_ROWS", 200)
+    async with serving(url, tmp_path, index_bytes=2**20) as service:
+        text = "Could not save the files."
+        entries = sentences(2_000)
+        await remember(service, *entries, account=ANONYMOUS)
+        for account in (A, B):
+            await remember(service, *sentences(5_000, seed=2), account=account)
+        for account in (A, B, A):
+            found = await similar(service, f"{entries[7][0]}..", account)
+            assert found[0].translation == "(7)"
+            assert await similar(service, text, account)
+            indexes = service.memories.similar
+            assert set(indexes.accounts) == {account.id, ANONYMOUS.id}
+            assert indexes.nbytes <= 1.2 * 2**20
 
 
 async def test_a_memory_that_has_no_room_is_indexed_in_part(

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import BodyTooLarge, GlossaryExists, UnknownGlossary, UnknownMemory
+from dragoman.errors import BodyTooLarge, GlossaryExists, InvalidMemory, UnknownGlossary, UnknownMemory
 from dragoman.storage import glossaries as of_glossaries
-from dragoman.storage.collections import SERVER, Collections
+from dragoman.storage.collections import SERVER
 from dragoman.storage.database import Database
 from dragoman.storage.glossaries import Glossaries
-from dragoman.storage.memories import MemoryLimits, MemoryStore
+from dragoman.storage.memories import EDITS, SUGGESTIONS, MemoryLimits, MemoryStore, NewEntry
 
 ENTRIES = {"server": "Server"}
 
@@ -87,12 +87,96 @@ async def test_an_owner_has_so_many(store: Any, monkeypatch: pytest.MonkeyPatch)
     assert [one.name for one in await store.list("a")] == ["m", "n"]
 
 
-async def test_memories_of_a_server_without_keys_are_not_shared(database: Database) -> None:
-    memories: Collections = MemoryStore(database)
-    made = await MemoryStore(database).create(SERVER, "m")
-    assert await memories.list("a") == ()
-    with pytest.raises(UnknownMemory):
-        await memories.get("a", made.id)
+# ---- what the server shares
+
+
+async def test_all_accounts_see_what_is_shared_and_none_of_them_changes_it(store: Any) -> None:
+    shared = await store.create(SERVER, "IT")
+    own = await store.create("a", "it")
+    assert (shared.is_shared, own.is_shared) == (True, False)
+    assert await store.list("a") == (shared, own)
+    assert await store.list("b") == await store.list(SERVER) == (shared,)
+    assert await store.get("a", "IT") == await store.get("b", shared.id) == shared
+    for work in (
+        store.rename("a", "IT", "x"),
+        store.give("a", "IT", "a"),
+        store.delete("a", shared.id),
+        store.get(SERVER, own.id),
+        store.get("b", "it"),
+    ):
+        with pytest.raises(store.unknown):
+            await work
+    assert await store.get("a", "IT") == shared
+
+
+async def test_an_account_s_own_is_found_before_the_shared_one_of_its_name(store: Any) -> None:
+    shared, own = await store.create(SERVER, "IT"), await store.create("a", "IT")
+    assert [one.id for one in await store.list("a")] == [own.id, shared.id]
+    assert (await store.get("a", "IT"), await store.get("a", shared.id)) == (own, shared)
+    assert await store.get("b", "IT") == shared
+    await store.delete("a", "IT")
+    assert await store.get("a", "IT") == shared
+
+
+async def test_what_is_shared_and_given_keeps_id_and_version(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = await store.create("a", "m")
+    shared = await store.give("a", "m", SERVER)
+    assert (shared.id, shared.version, shared.is_shared) == (made.id, 1, True)
+    with pytest.raises(store.unknown):
+        await store.give("a", "m", "b")
+    await store.create("a", "m")
+    with pytest.raises(store.exists):
+        await store.give(SERVER, "m", "a")
+    with pytest.raises(store.exists):
+        await store.give("a", "m", SERVER)
+    given = await store.give(SERVER, "m", "b")
+    assert (given.account_id, given.id, given.is_shared) == ("b", made.id, False)
+    with pytest.raises(store.unknown):
+        await store.get("c", made.id)
+    monkeypatch.setattr(type(store), "most", 1)
+    await store.rename("b", "m", "n")
+    with pytest.raises(store.too_many):
+        await store.give("b", made.id, "a")
+    assert (await store.get("b", made.id)).account_id == "b"
+
+
+# ---- memories that the server shares
+
+
+async def test_what_callers_without_a_key_have_edited_and_suggested_is_never_shared(database: Database) -> None:
+    store = MemoryStore(database)
+    for name in (EDITS, SUGGESTIONS):
+        unshared, own = await store.create(SERVER, name), await store.create("a", name)
+        assert not unshared.is_shared
+        assert await store.list("b") == ()
+        assert await store.get("a", name) == own
+        assert await store.get(SERVER, name) == unshared
+        for reference in (name, unshared.id):
+            with pytest.raises(UnknownMemory):
+                await store.get("b", reference)
+        with pytest.raises(InvalidMemory, match="never shared"):
+            await store.give("a", name, SERVER)
+        await store.delete("a", name)
+        await store.delete(SERVER, name)
+        shared = await store.create(SERVER, "m")
+        with pytest.raises(InvalidMemory, match="never shared"):
+            await store.rename(SERVER, "m", name)
+        assert await store.get("b", "m") == shared
+        await store.delete(SERVER, "m")
+
+
+async def test_an_owner_is_given_no_more_entries_than_it_may_have(database: Database) -> None:
+    most = MemoryLimits(2, 1_000)
+    store = MemoryStore(database, most)
+    for account, texts in (("a", ("x", "y")), ("b", ("z",))):
+        await store.add(account, account, [NewEntry("en", "de", text, text) for text in texts], most, create=True)
+    with pytest.raises(BodyTooLarge):
+        await store.give("a", "a", "b")
+    await store.give("a", "a", SERVER)
+    with pytest.raises(BodyTooLarge):
+        await store.give("b", "b", SERVER)
+    assert [(one.name, one.is_shared) for one in await store.list("b")] == [("a", True), ("b", False)]
+    assert {one.name: one.is_shared for one in await store.versions()} == {"a": True, "b": False}
 
 
 # ---- glossaries that the server shares

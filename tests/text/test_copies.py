@@ -40,6 +40,33 @@ OTHER = ("The weather was bad on Sunday", "Am Sonntag war das Wetter schlecht")
         # people translate equally what differs in a word or two
         ("Delete this receipt", "Diesen Beleg löschen", ("Delete this voucher", "Diesen Beleg löschen"), None),
         ("Could not read the disk", "Lesefehler", ("The disk could not be read", "Lesefehler"), None),
+        ("Remove existing guides", "Eliminar guías", ("Delete existing guides", "Eliminar guías"), None),
+        (
+            "Convert strokes to paths",
+            "ストロークをパスに変換",
+            ("Convert stroke to path", "ストロークをパスに変換"),
+            None,
+        ),
+        # a number that the output has from its own source, within 3% of the example's translation
+        (
+            "SIM PIN2 is required",
+            "SIM-PIN2 ist nötig gewesen",
+            ("SIM PIN is required", "SIM-PIN ist nötig gewesen"),
+            None,
+        ),
+        (
+            "Warm toning with two colours, 2nd of all",
+            "Warme Tonung mit zwei Farben, die 2. von allen",
+            ("Warm toning with two colours, 1st of all", "Warme Tonung mit zwei Farben, die 1. von allen"),
+            None,
+        ),
+        # several words
+        ("Mend every broken link", "Napraw drukarkę", ("Repair every broken printer", "Napraw drukarkę"), ()),
+        ("Mend every broken link", "Napraw drukarkę", ("Mend every broken links", "Napraw drukarkę"), None),
+        # a word that the output shows
+        ("Delete the letter", "Eliminar la imagen", ("Delete the image", "Eliminar la imagen"), ()),
+        ("Delete the picture", "Eliminar la foto", ("Delete the image", "Eliminar la foto"), None),
+        ("Show the position", "Mostrar la posición", ("Show the localisation", "Mostrar la posición"), None),
         # words that both languages have, at the beginning and in titles
         ("Unknown type", "Format inconnu", ("Format not known", "Format non connu"), None),
         ("Print Layout", "Format drucken", ("Print Format Now", "Format Jetzt Drucken"), None),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 
 from dragoman.api import openapi, schemas
 from dragoman.errors import Forbidden
@@ -31,6 +32,13 @@ class CollectionOut(BaseModel):
     version: Annotated[int, Field(description="One more after each change of its entries.")]
     created_at: datetime
     updated_at: datetime
+    shared: Annotated[
+        bool,
+        Field(
+            description="Whether it is the server's: all keys see and use it, and operators change it.",
+            validation_alias=AliasChoices("shared", "is_shared"),
+        ),
+    ]
 
     @classmethod
     def of(cls, stored: StoredCollection) -> Self:
@@ -60,6 +68,17 @@ async def deletable(store: Collections, account: Account, reference: str) -> Sto
             f"there is no {store.kind} {reference!r} of your own; the shared one of this name is deleted by its id, {stored.id}"
         )
     return stored
+
+
+async def added_to(store: Collections, account: Account, reference: str) -> tuple[str, str]:
+    """Return the owner and the reference that an import adds to: by a name one's own, which is made if there is none, also
+    where a shared one has this name; a shared one by its id. Raises what `changeable` does for this."""
+    with suppress(store.unknown):
+        stored = await store.get(account.id, reference)
+        if stored.account_id != account.id and reference == stored.id:
+            stored = await changeable(store, account, reference)
+            return stored.account_id, stored.id
+    return account.id, reference
 
 
 def errors(*statuses: int) -> openapi.Answers:

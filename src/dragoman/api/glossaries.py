@@ -81,13 +81,6 @@ class GlossaryOut(CollectionOut):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    shared: Annotated[
-        bool,
-        Field(
-            description="Whether it is the server's: all keys see it, and operators change it.",
-            validation_alias=AliasChoices("shared", "is_shared"),
-        ),
-    ]
     dictionaries: Annotated[list[PairOut], Field(validation_alias=AliasChoices("dictionaries", "pairs"))]
 
 

@@ -1,4 +1,4 @@
-"""Translation memories: `/v1/memories`, their entries as JSON, and TMX files in and out. A key sees its own memories alone."""
+"""Translation memories: `/v1/memories`, their entries as JSON, and TMX files in and out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationErr
 from dragoman import languages
 from dragoman.api import openapi, schemas
 from dragoman.api.answers import file_headers
-from dragoman.api.collections import CollectionOut, PairOut, errors
+from dragoman.api.collections import CollectionOut, PairOut, added_to, changeable, deletable, errors
 from dragoman.api.forms import receive_body
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
 from dragoman.storage.document_files import full_disk_reported
@@ -39,6 +39,7 @@ _EXAMPLE: Any = {
     "version": 2,
     "created_at": "2026-11-25T09:00:00.123456Z",
     "updated_at": "2026-11-25T09:30:00.123456Z",
+    "shared": False,
     "entry_count": 1,
     "pairs": [{"source": "en", "target": "ja", "entry_count": 1}],
 }
@@ -143,9 +144,9 @@ async def create(body: NameBody, service: Service, account: Caller) -> MemoryOut
     return MemoryOut.of(await memories.changed(memories.store.create(account.id, body.name)))
 
 
-@router.get("", summary="The key's translation memories", responses=errors())
+@router.get("", summary="The translation memories", responses=errors())
 async def list_all(service: Service, account: Caller) -> MemoriesAnswer:
-    """By name, without their entries."""
+    """The key's own and those that the server shares, by name, without their entries."""
     return MemoriesAnswer(memories=[MemoryOut.of(one) for one in await service.memories.store.list(account.id)])
 
 
@@ -172,7 +173,8 @@ async def import_file(
     try:
         with full_disk_reported():
             await receive_body(request, upload.path / SOURCE, service.max_file_bytes)
-            found = await service.memories.import_tmx(account.id, name, upload.path)
+            owner, reference = await added_to(service.memories.store, account, name)
+            found = await service.memories.import_tmx(owner, reference, upload.path)
     finally:
         await asyncio.to_thread(upload.discard)
     return ImportAnswer(memory=MemoryOut.of(found.memory), added=found.added, skipped=dict(found.skipped))
@@ -184,17 +186,21 @@ async def get(memory: Reference, service: Service, account: Caller) -> MemoryOut
     return MemoryOut.of(await service.memories.store.get(account.id, memory))
 
 
-@router.patch("/{memory}", summary="Rename a translation memory", responses=errors(404, 409, 422))
+@router.patch("/{memory}", summary="Rename a translation memory", responses=errors(403, 404, 409, 422))
 async def rename(memory: Reference, body: NameBody, service: Service, account: Caller) -> MemoryOut:
     """Its id and its entries stay."""
-    return MemoryOut.of(await service.memories.store.rename(account.id, memory, body.name))
-
-
-@router.delete("/{memory}", summary="Delete a translation memory", status_code=204, responses=errors(404))
-async def delete(memory: Reference, service: Service, account: Caller) -> Response:
-    """With all its entries."""
     memories = service.memories
-    await memories.changed(memories.store.delete(account.id, memory))
+    stored = await changeable(memories.store, account, memory)
+    renamed = await memories.changed(memories.store.rename(stored.account_id, stored.id, body.name))
+    return MemoryOut.of(renamed)
+
+
+@router.delete("/{memory}", summary="Delete a translation memory", status_code=204, responses=errors(403, 404))
+async def delete(memory: Reference, service: Service, account: Caller) -> Response:
+    """With all its entries: one's own by its id or name, a shared one by its id."""
+    memories = service.memories
+    stored = await deletable(memories.store, account, memory)
+    await memories.changed(memories.store.delete(stored.account_id, stored.id))
     return Response(status_code=204)
 
 
@@ -233,11 +239,14 @@ async def list_entries(
     return MemoryEntriesAnswer(entries=[*map(EntryOut.of, page.entries)], cursor=page.cursor)
 
 
-@router.post("/{memory}/entries", summary="Add entries to a translation memory", responses=errors(404, 413, 422))
+@router.post("/{memory}/entries", summary="Add entries to a translation memory", responses=errors(403, 404, 413, 422))
 async def add_entries(memory: Reference, body: MemoryEntriesBody, service: Service, account: Caller) -> MemoryOut:
     """A text that has a translation in this direction gets the new one."""
-    id = await service.memories.add_texts(account.id, memory, body.source, body.target, _texts(body.entries))
-    return MemoryOut.of(await service.memories.store.get(account.id, id))
+    memories = service.memories
+    stored = await changeable(memories.store, account, memory)
+    owner, entries = stored.account_id, _texts(body.entries)
+    id = await memories.add_texts(owner, stored.id, body.source, body.target, entries)
+    return MemoryOut.of(await memories.store.get(owner, id))
 
 
 def _texts(entries: object) -> Iterator[tuple[str, str]]:
@@ -255,11 +264,12 @@ def _texts(entries: object) -> Iterator[tuple[str, str]]:
         yield one.text, one.translation
 
 
-@router.delete("/{memory}/entries/{entry}", summary="Delete an entry", status_code=204, responses=errors(404))
+@router.delete("/{memory}/entries/{entry}", summary="Delete an entry", status_code=204, responses=errors(403, 404))
 async def delete_entry(
     memory: Reference, entry: Annotated[str, Path(description="The entry's id.")], service: Service, account: Caller
 ) -> Response:
     """The memory stays, also without entries."""
     memories = service.memories
-    await memories.changed(memories.store.remove(account.id, memory, entry))
+    stored = await changeable(memories.store, account, memory)
+    await memories.changed(memories.store.remove(stored.account_id, stored.id, entry))
     return Response(status_code=204)

@@ -28,8 +28,9 @@ _url = click.option("--url", default="http://127.0.0.1:8000", show_default=True,
 def command() -> None:
     """List, import, export and delete translation memories.
 
-    MEMORY is the name or the id of a memory. A key sees its own memories alone: a text that is in one of them, in the same
-    direction and with the same inline codes, is answered with the stored translation.
+    MEMORY is the name or the id of a memory. A key sees its own memories and those that are shared, which an operator's key
+    changes by their ids: a text that is in one of them, in the same direction and with the same inline codes, is answered with
+    the stored translation. Whose each memory is: dragoman memories.
     """
 
 
@@ -42,10 +43,12 @@ def list_(url: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(memories, ensure_ascii=False, indent=2))
         return
-    table = Table("name", "id", "entries", "languages", "changed", box=None, pad_edge=False)
+    table = Table("name", "id", "owner", "entries", "languages", "changed", box=None, pad_edge=False)
     for one in memories:
         pairs = ", ".join(f"{pair['source']} → {pair['target']}" for pair in one["pairs"])
-        table.add_row(one["name"], one["id"], f"{one['entry_count']:,}", pairs or "none", one["updated_at"][:16])
+        owner = "shared" if one.get("shared") else "own"
+        changed = one["updated_at"][:16]
+        table.add_row(one["name"], one["id"], owner, f"{one['entry_count']:,}", pairs or "none", changed)
     console.print(table)
 
 

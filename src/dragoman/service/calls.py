@@ -21,6 +21,44 @@ from dragoman.types import Detection, Event, Planned, TextDone, Translation, Tra
 
 MOST_SHOWN_CHARACTERS = 4_096
 """Of the examples in one prompt, for admission: prompts have at most so many tokens of examples that these are in the mean."""
+_LATELY = 1 / 32
+"""The weight of the last text in what an account's texts had lately."""
+
+
+class SimilarShares:
+    """How many characters of similar entries of memories the prompts of each account's texts had lately, for a character of its
+    texts. What those of a call will have is known only when its texts are looked up, after it was admitted.
+    """
+
+    def __init__(self) -> None:
+        self._lately: dict[
+            str, tuple[float, float]
+        ] = {}  # characters of texts, and of entries, of accounts that had any
+
+    def loads(self, request: TranslationRequest, shown: int) -> list[int]:
+        """Return the characters that each text of a call is expected to cost: its own, those `shown` before it, and those of
+        similar entries."""
+        lately, options = self._lately.get(request.account.id), request.options
+        if lately is None or options.memories == () or options.memory_examples == 0:
+            return [len(text) + shown for text in request.texts]
+        share = lately[1] / lately[0]
+        expected = (min(round(share * len(text)), MOST_SHOWN_CHARACTERS) for text in request.texts)
+        return [
+            len(text) + shown + (0 if request.sample(index) else similar)
+            for index, (text, similar) in enumerate(zip(request.texts, expected, strict=True))
+        ]
+
+    def note(self, request: TranslationRequest, index: int, similar: int) -> None:
+        """Count a text that is done, whose prompts had so many characters of similar entries."""
+        account_id = request.account.id
+        if request.sample(index) or not (similar or account_id in self._lately):
+            return
+        texts, entries = self._lately.get(account_id, (0.0, 0.0))
+        texts += _LATELY * (max(len(request.texts[index]), 1) - texts)
+        entries += _LATELY * (similar - entries)
+        self._lately[account_id] = texts, entries
+        if entries < _LATELY * texts:
+            del self._lately[account_id]
 
 
 class Calls:
@@ -32,6 +70,7 @@ class Calls:
         self.registry = registry
         self.turns = turns
         self.pace = partial(TimeSlices, turns)  # of the event loop, for the work that an API does for a call
+        self._similar = SimilarShares()
         self._translator: Translator | None = None
 
     @property
@@ -67,20 +106,20 @@ class Calls:
         """
         alternatives = Alternatives(request) if request.alternatives else None
         work = alternatives.request if alternatives is not None else request
-        characters, copies = sum(map(len, request.texts)), alternatives.copies if alternatives is not None else 1
+        characters = sum(map(len, request.texts))
         shown = self._shown(request) if request.options.examples else 0  # to the model, with each text
+        loads = self._similar.loads(work, shown)
         async with self.registry.call(work, streamed=streamed) as call:
             call.shown_characters = shown
             async with AsyncExitStack() as stack:
                 charge = await stack.enter_async_context(self.accounts.charging(request, characters))
                 with requests.span("admission"):
-                    load = (characters + shown * len(request.texts)) * copies
-                    permit = stack.enter_context(self.admission.permit(load, work.priority))
+                    permit = stack.enter_context(self.admission.permit(sum(loads), work.priority))
                 async with aclosing(self.translator.events(work, streamed=streamed)) as events:
                     async for event in events:
                         if isinstance(event, TextDone):
-                            permit.release(len(work.texts[event.index]) + shown)
-                            call.done(event.index, event.translation)
+                            permit.release(loads[event.index])
+                            self._similar.note(work, event.index, call.done(event.index, event.translation))
                             if event.translation.finish_reason == "unchanged" and event.translation.is_free:
                                 charge.free(event.index)
                             if alternatives is not None and (event := alternatives.take(event)) is None:

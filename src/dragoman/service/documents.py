@@ -538,10 +538,10 @@ class Documents:
 
     async def _examples(self, document: StoredDocument, text: str) -> tuple[Example, ...]:
         """What people have edited in a document, as examples for a text: those with the most similar sources, the most similar
-        last."""
+        last, and none of the text itself."""
         async with self._there(document):
             edits = await self.places.of(document).edits(document.id)
-        return await SEGMENTS.run(nearest_edits, text, edits)
+        return await SEGMENTS.run(nearest_edits, text, [one for one in edits if one[0] != text])
 
     @asynccontextmanager
     async def _there(self, document: StoredDocument) -> AsyncGenerator[None]:

@@ -1,10 +1,12 @@
 """Translation memories: a text that a person has translated is answered from there, before the model and its cache.
 
 Matches are exact: of a whole text, of a block of a document, or of a segment of a long one, with the marks of the source.
-Entries are in the database (`storage.memories`). Of those of an account that calls, this process keeps the first 8 bytes of
-each digest, sorted, by memory and direction, so that a text of which there is no entry costs no look into the database. What
-other servers write is read within `auth.refresh_s`. Entries whose texts are similar are examples for the model; they are found
-in indexes in this process's memory (`service.similar`).
+Entries are in the database (`storage.memories`). Of those of an account that calls, and of those that the server shares, this
+process keeps the first 8 bytes of each digest, sorted, by memory and direction, so that a text of which there is no entry costs
+no look into the database. What other servers write is read within `auth.refresh_s`. Entries whose texts are similar are
+examples for the model; they are found in indexes in this process's memory (`service.similar`).
+
+A call is served by its account's own memories, and after them by the shared ones, of which there is one index for all accounts.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ from typing import TYPE_CHECKING, TypeVar
 from dragoman import languages
 from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage, file_errors
 from dragoman.service.similar import Parts, SimilarIndexes, beginning_of, most_similar
-from dragoman.storage.collections import Pair, StoredCollection
+from dragoman.storage.collections import SERVER, Pair, StoredCollection
 from dragoman.storage.memories import (
+    EDITS,
     MAX_TEXT_CHARACTERS,
+    SUGGESTIONS,
     DigestRow,
     MemoryLimits,
     MemoryStore,
@@ -40,7 +44,7 @@ from dragoman.storage.memories import (
 from dragoman.telemetry.logs import audit
 from dragoman.text.adapted import adapted, number_of
 from dragoman.text.similar import SimilarMatch
-from dragoman.types import ANONYMOUS, Example, TranslationRequest
+from dragoman.types import Example, TranslationRequest
 from dragoman.version import writer
 from wholetext.files import tmx
 from wholetext.files.content import ReadOptions
@@ -56,10 +60,6 @@ T = TypeVar("T")
 
 log = logging.getLogger("dragoman.memories")
 
-EDITS = "edits"
-"""The memory of translations that people have edited in documents."""
-SUGGESTIONS = "suggestions"
-"""The memory of what LibreTranslate's clients suggest."""
 BATCH = 500
 """Texts of one look into the database, and entries that are sorted in one by one."""
 ADD_BATCH, ADD_CHARACTERS = 1_000, 1_000_000
@@ -126,8 +126,9 @@ class _Index:
     """What this process knows of the entries of one memory."""
 
     id: str
-    has_examples: bool  # for texts that are similar to its own
     wanted: int  # its version
+    has_examples: bool = False  # for texts that are similar to its own
+    is_shared: bool = False
     loaded: int = 0  # of the entries that are known
     known: Known = field(default_factory=dict[Pair, "array[int]"])
 
@@ -198,12 +199,12 @@ class ExampleRules:
 
     def has(self, account_id: str, memory: str) -> bool:
         """Whether a memory's entries are examples. Of suggestions, nobody has approved any."""
-        is_for_all = memory == EDITS and account_id == ANONYMOUS.id
+        is_for_all = memory == EDITS and account_id == SERVER
         return memory != SUGGESTIONS and (not is_for_all or self.shared_edits)
 
 
 class Memories:
-    """The memories of one server. `most`: of one account. `workers` read the server's files, those of documents too.
+    """The memories of one server. `most`: of one owner. `workers` read the server's files, those of documents too.
 
     Only for one event loop.
     """
@@ -226,6 +227,7 @@ class Memories:
         self._most = most
         self._refresh_s = refresh_s
         self._of_account: dict[str, dict[str, _Index]] = {}
+        self._shared: dict[str, _Index] = {}  # of those of the server
         self._loading = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._is_failing = False
@@ -278,10 +280,12 @@ class Memories:
         found: dict[str, dict[str, _Index]] = {}
         async with self._loading:
             for one in await self.store.versions():
-                index = self._of_account.get(one.account_id, {}).get(one.id) or _Index(one.id, False, one.version)
+                index = self._of_account.get(one.account_id, {}).get(one.id) or _Index(one.id, one.version)
                 index.has_examples, index.wanted = self.examples.has(one.account_id, one.name), one.version
+                index.is_shared = one.is_shared
                 found.setdefault(one.account_id, {})[one.id] = index
             self._of_account = found
+            self._shared = {id: index for id, index in found.get(SERVER, {}).items() if index.is_shared}
             self.similar.forget(found)
 
     async def _load(self, indexes: Iterable[_Index]) -> None:
@@ -301,12 +305,14 @@ class Memories:
 
     async def of_call(self, request: TranslationRequest) -> CallMemory | None:
         """Return the memories that serve a call; None where none does, which costs no time."""
-        of_account = self._of_account.get(request.account.id)
-        if not of_account or request.options.memories == () or request.forced_output_tokens is not None:
+        seen = self._of_account.get(request.account.id, {})
+        if self._shared:
+            seen = seen | self._shared
+        if not seen or request.options.memories == () or request.forced_output_tokens is not None:
             return None
-        chosen = of_account.values()
+        chosen = seen.values()
         if request.options.memories is not None:
-            chosen = [of_account[id] for id in request.options.memories if id in of_account]
+            chosen = [seen[id] for id in request.options.memories if id in seen]
         if any(index.loaded != index.wanted for index in chosen):
             await self._tolerant(self._load(chosen))
         indexes = [index for index in chosen if index.known]
@@ -369,7 +375,7 @@ class Memories:
             report = await self.workers.run(task)
         if report["entries"] > self._most.entries:
             raise BodyTooLarge(
-                f"the file has {report['entries']:,} translations; the memories of one key have at most "
+                f"the file has {report['entries']:,} translations; the memories of one owner have at most "
                 f"{self._most.entries:,} entries",
                 param="file",
             )
@@ -409,19 +415,23 @@ class Memories:
 
 
 class CallMemory:
-    """The memories that serve one call."""
+    """The memories that serve one call: what is found in the account's own is used before what is shared, whichever direction
+    is nearer."""
 
     def __init__(self, memories: Memories, indexes: Sequence[_Index], request: TranslationRequest) -> None:
         self._memories = memories
-        self._indexes = indexes
+        self._indexes = sorted(indexes, key=lambda one: one.is_shared)
         self._account_id = request.account.id
+        self._shared = frozenset[str]() if self._account_id == SERVER else {one.id for one in indexes if one.is_shared}
         self._target = languages.normalise(request.target)  # as the caller named it
         wanted, rules = request.options, memories.examples
         self._most_examples = rules.most if wanted.memory_examples is None else wanted.memory_examples
         self._least = rules.least if wanted.memory_similarity is None else wanted.memory_similarity
         self._directions: dict[str, tuple[list[Pair], list[array[int]]]] = {}
         self._read: dict[tuple[str, bytes], str | None] = {}
-        self._texts: list[Parts] | None = None  # of the memories that have examples; None: not asked for yet
+        self._texts: list[list[Parts]] | None = (
+            None  # of the memories that have examples, by owner; None: not asked for
+        )
 
     def _direction(self, source: str) -> tuple[list[Pair], list[array[int]]]:
         """The stored directions that serve a source language, those with the call's own tags first; and what is known."""
@@ -497,13 +507,19 @@ class CallMemory:
         if not self._most_examples or not pairs:
             return []
         if self._texts is None:
-            wanted = {index.id: index.wanted for index in self._indexes if index.has_examples}
-            self._texts = await self._memories.similar.parts(self._account_id, wanted) if wanted else []
-        parts = [part for pair in pairs for of_memory in self._texts for part in of_memory.get(pair, ())]
+            wanted: dict[str, dict[str, int]] = {}
+            for index in self._indexes:
+                if index.has_examples:
+                    owner = SERVER if index.id in self._shared else self._account_id
+                    wanted.setdefault(owner, {})[index.id] = index.wanted
+            parts_of = self._memories.similar.parts
+            self._texts = await asyncio.gather(*(parts_of(owner, ids) for owner, ids in wanted.items()))
+        parts = [part for of_owner in self._texts for pair in pairs for one in of_owner for part in one.get(pair, ())]
         return await most_similar(parts, text, most, least)
 
     async def _find(self, source: str, digests: Sequence[bytes]) -> None:
-        """Read entries: of several of one text that in the call's own languages, then the last that was changed."""
+        """Read entries: of several of one text that of the account's own memories, then that in the call's own languages, then
+        the last that was changed."""
         pairs, _ = self._direction(source)
         ids = [index.id for index in self._indexes]
         for digest in digests:
@@ -511,7 +527,7 @@ class CallMemory:
         with suppress(StorageUnavailable):
             rank = {pair: place for place, pair in enumerate(pairs)}
             found = await self._memories.store.find(ids, pairs, digests)
-            for entry in sorted(found, key=lambda one: rank[one.source, one.target]):
+            for entry in sorted(found, key=lambda one: (one.memory_id in self._shared, rank[one.source, one.target])):
                 if self._read[source, entry.digest] is None:
                     self._read[source, entry.digest] = entry.translation
 

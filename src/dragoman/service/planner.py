@@ -14,8 +14,6 @@ from functools import lru_cache, partial
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from rapidfuzz import fuzz
-
 from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.prompts.encoder import PromptEncoder
@@ -27,6 +25,7 @@ from dragoman.text.capitals import CapitalsWriter
 from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
 from dragoman.text.glossary import Glossary
+from dragoman.text.similar import most_like
 from dragoman.types import (
     Chat,
     EngineSequence,
@@ -567,9 +566,8 @@ def _most_similar(examples: tuple[Example, ...], text: str) -> tuple[Example, ..
     """As many examples as a prompt may have, in their order: those whose sources are most similar to the text."""
     if len(examples) <= MOST_EXAMPLES:
         return examples
-    text = marks.plain(text)
-    order = sorted(range(len(examples)), key=lambda place: -fuzz.ratio(marks.plain(examples[place].source), text))
-    return tuple(examples[place] for place in sorted(order[:MOST_EXAMPLES]))
+    nearest = most_like(text, (one.source for one in examples), MOST_EXAMPLES)
+    return tuple(examples[place] for place in sorted(place for _, place in nearest))
 
 
 def _without_markup(request: TranslationRequest) -> tuple[Example, ...]:

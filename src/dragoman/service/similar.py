@@ -1,9 +1,10 @@
-"""Keeps indexes of the similar texts of translation memories, of the accounts that call.
+"""Keeps indexes of the similar texts of translation memories, of the accounts that call and of those that the server shares.
 
-An index is built from the database when a call of an account first asks for it, and brought up to date when one asks after the
-memory's version has changed: in a thread, while the call waits a little and then goes on with what there is. Deletions are
-found by counting: where the database has another number of entries, those that it has are read. All indexes together have a
-bound in bytes; beyond it those of the account that has not asked for the longest time are dropped.
+An index is built from the database when a call first asks for it, and brought up to date when one asks after the memory's
+version has changed: in a thread, while the call waits a little and then goes on with what there is. Deletions are found by
+counting: where the database has another number of entries, those that it has are read. All indexes together have a bound in
+bytes; beyond it those of the account that has not asked for the longest time are dropped. Those of the server are for all, and
+are dropped for no account.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.errors import StorageUnavailable
-from dragoman.storage.collections import Pair
+from dragoman.storage.collections import SERVER, Pair
 from dragoman.storage.folding import folded
 from dragoman.storage.memories import DigestRow, MemoryStore, TextRow
 from dragoman.storage.threads import caller
@@ -79,7 +80,7 @@ class SimilarIndexes:
     def __init__(self, store: MemoryStore, most_bytes: int) -> None:
         self._store = store
         self._most_bytes = most_bytes
-        self._of_account: dict[str, dict[str, _Known]] = {}  # the account that asked last is the last one
+        self._of_account: dict[str, dict[str, _Known]] = {}  # by owner; the account that asked last is the last one
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
 
@@ -98,10 +99,13 @@ class SimilarIndexes:
     @property
     def nbytes(self) -> int:
         """Of all indexes."""
-        return sum(one.nbytes for known in self._of_account.values() for one in known.values())
+        return sum(map(self._nbytes_of, self._of_account))
+
+    def _nbytes_of(self, account_id: str) -> int:
+        return sum(one.nbytes for one in self._of_account.get(account_id, {}).values())
 
     async def parts(self, account_id: str, wanted: Mapping[str, int]) -> list[Parts]:
-        """Return the indexes of an account's memories, given with their versions: of earlier versions, or none, where reading
+        """Return the indexes of an owner's memories, given with their versions: of earlier versions, or none, where reading
         the entries takes longer than `PATIENCE_S`."""
         known = self._of_account.get(account_id, {})
         if any(id not in known or known[id].version != version for id, version in wanted.items()):
@@ -127,12 +131,15 @@ class SimilarIndexes:
 
     async def _refresh(self, account_id: str, wanted: Mapping[str, int]) -> None:
         try:
+            if account_id != SERVER and SERVER in self._tasks:  # an account has the room that what is shared leaves
+                await asyncio.wait({self._tasks[SERVER]})
             for id, version in wanted.items():
                 known = self._of_account.get(account_id, {})
                 old = known.get(id, _Known())
                 if old.version != version:
                     others = sum(one.nbytes for other, one in known.items() if other != id)
-                    new = await self._read(id, version, old, self._most_bytes - others)
+                    shared = 0 if account_id == SERVER else self._nbytes_of(SERVER)
+                    new = await self._read(id, version, old, self._most_bytes - others - shared)
                     self._of_account.setdefault(account_id, {})[id] = new
                     self._make_room(account_id)
         except StorageUnavailable:
@@ -144,8 +151,9 @@ class SimilarIndexes:
         """Drop indexes of other accounts while all have too many bytes."""
         over = self.nbytes - self._most_bytes
         for other in [*self._of_account]:
-            if over > 0 and other != account_id:
-                over -= sum(one.nbytes for one in self._of_account.pop(other).values())
+            if over > 0 and other not in (account_id, SERVER):
+                over -= self._nbytes_of(other)
+                del self._of_account[other]
 
     async def _read(self, id: str, version: int, old: _Known, most_bytes: int) -> _Known:
         """Read what was written after `old`, and drop what was deleted."""

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from dragoman.service.memory_jobs import MemoryJobs
     from dragoman.storage.database import Database
     from dragoman.storage.glossaries import Glossaries
+    from dragoman.storage.memories import MemoryLimits, MemoryStore
 
 log = logging.getLogger("dragoman.service")
 
@@ -257,22 +258,34 @@ def glossaries(database: Database) -> Glossaries:
     return Glossaries(database)
 
 
+def memory_limits(settings: Settings) -> MemoryLimits:
+    """Return what the memories of one owner may have."""
+    from dragoman.storage.memories import MemoryLimits
+
+    return MemoryLimits(settings.memory.max_entries_per_key, settings.memory.max_bytes_per_key)
+
+
+def memory_store(database: Database, settings: Settings) -> MemoryStore:
+    """Return the stored translation memories of a database."""
+    from dragoman.storage.memories import MemoryStore
+
+    return MemoryStore(database, memory_limits(settings))
+
+
 def memories(database: Database, settings: Settings) -> Memories:
     """Return the translation memories of a database, not opened yet."""
     from dragoman.service.memories import ExampleRules, Memories
     from dragoman.service.similar import SimilarIndexes
     from dragoman.service.uploads import Uploads
-    from dragoman.storage.memories import MemoryLimits, MemoryStore
     from wholetext.files.worker import Workers
 
     own, at_once = settings.documents, min(os.cpu_count() or 1, 4)
     workers = Workers(own.worker_memory_bytes, own.worker_timeout_s, at_once, (MARK_PREFIX,))
-    most = MemoryLimits(settings.memory.max_entries_per_key, settings.memory.max_bytes_per_key)
     uploads = Uploads(_files_folder(settings) / "imports")
-    memory, store = settings.memory, MemoryStore(database)
+    memory, store = settings.memory, memory_store(database, settings)
     rules = ExampleRules(memory.examples, memory.similarity, memory.shared_edits)
     similar = SimilarIndexes(store, memory.index_bytes)
-    return Memories(store, workers, uploads, most, rules, similar, settings.auth.refresh_s)
+    return Memories(store, workers, uploads, memory_limits(settings), rules, similar, settings.auth.refresh_s)
 
 
 def _files_folder(settings: Settings) -> Path:

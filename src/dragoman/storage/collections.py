@@ -1,8 +1,8 @@
 """Stores what glossaries and translation memories have in common: owner, name, version, and entries by pair of languages.
 
-The owner is an account, or the server (`SERVER`). An account changes its own collections, and sees those that the server shares
-besides, where they are of a kind that it shares. Names are unique for an owner; by a name that both have, an account's own is
-found. Who may change what the server owns is not known here. How entries are stored is the kind's.
+The owner is an account, or the server (`SERVER`). An account changes its own collections, and sees besides what the server
+shares: all that it owns but those of some names, if the kind has such. Names are unique for an owner; by a name that both have,
+an account's own is found. Who may change what the server owns is not known here. How entries are stored is the kind's.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sqlalchemy import (
     Row,
     String,
     Table,
+    and_,
     func,
     insert,
     or_,
@@ -66,14 +67,11 @@ class StoredCollection:
     created_at: datetime
     updated_at: datetime
     pairs: tuple[PairCount, ...]
+    is_shared: bool  # with all accounts
 
     @property
     def entry_count(self) -> int:
         return sum(one.entry_count for one in self.pairs)
-
-    @property
-    def is_shared(self) -> bool:
-        return self.account_id == SERVER
 
 
 def collection_table(name: str, *of_kind: Column[Any]) -> Table:
@@ -100,8 +98,10 @@ class Collections:
 
     kind: ClassVar[Literal["glossary", "memory"]]
     plural: ClassVar[str]
-    is_shared: ClassVar[bool]
-    """Whether accounts see those of the server."""
+    has_own_names: ClassVar[bool] = False
+    """Whether an account's own have their names in a column `own_name`; see `_names`."""
+    unshared: ClassVar[frozenset[str]] = frozenset()
+    """Names of those of the server that no account sees, and that nothing that is shared can get."""
     most: ClassVar[int]
     """Collections of one owner, all of which a list shows."""
     table: ClassVar[Table]
@@ -119,12 +119,12 @@ class Collections:
     async def list(self, account_id: str | None) -> tuple[StoredCollection, ...]:
         """Return what an account sees, or, for None, those of all owners; by name, the account's own first."""
         owner = self.table.c.account_id
-        seen = owner != "" if account_id is None else owner.in_(self._owners_seen_by(account_id))
+        seen = owner != "" if account_id is None else self._is_seen_by(account_id)
 
         def read(connection: Connection) -> tuple[StoredCollection, ...]:
             pairs = self._counts(connection, seen)
             rows = connection.execute(select(self.table).where(seen)).all()
-            found = (_collection(row, pairs.get(row.id, ())) for row in rows)
+            found = (self._collection(row, pairs.get(row.id, ())) for row in rows)
             return tuple(sorted(found, key=lambda one: (one.name, one.account_id != account_id, one.account_id)))
 
         return await self._database.read(read)
@@ -139,6 +139,11 @@ class Collections:
         """Rename an account's own collection without a new version."""
         return await self._move("rename", account_id, reference, account_id, self.checked_name(name))
 
+    async def give(self, account_id: str, reference: str, new_owner: str) -> StoredCollection:
+        """Give an account's own collection to another one, or, with `SERVER`, share it. Raises what creation raises for the
+        new owner, and what `_check_new_owner` does; `invalid` for a name that is never shared."""
+        return await self._move("share" if new_owner == SERVER else "give", account_id, reference, new_owner)
+
     async def _move(
         self, change: str, account_id: str, reference: str, new_owner: str, new_name: str | None = None
     ) -> StoredCollection:
@@ -149,6 +154,8 @@ class Collections:
             name = new_name or _name(row)
             if (new_owner, name) == (account_id, _name(row)):
                 return self._info(connection, row.id), False
+            if new_owner == SERVER and name in self.unshared:
+                raise self.invalid(f"a {self.kind} named {name!r} is never shared: give it another name", param="name")
             self._check_name(connection, new_owner, name, but=row.id)
             values = {"account_id": new_owner, "updated_at": utc_now(), **self._names(new_owner, row.id, name)}
             try:
@@ -156,7 +163,7 @@ class Collections:
             except IntegrityError:
                 raise self._taken(name) from None
             if new_owner != account_id:
-                self._check_counts(connection, new_owner)
+                self._check_new_owner(connection, new_owner)
             return self._info(connection, row.id), True
 
         moved, is_changed = await self._database.write(move)
@@ -181,20 +188,25 @@ class Collections:
     # ---- for the transactions of a kind
 
     def _names(self, account_id: str, id: str, name: str) -> dict[str, str | None]:
-        """Return the columns that have a name. Of a kind that is shared, an account's own has its id as `name`.
+        """Return the columns that have a name. Of a kind with own names, an account's own has its id as `name`.
 
         So a server of before, for which all of this kind are the server's, finds by a name what the server shares.
         """
-        if not self.is_shared:
+        if not self.has_own_names:
             return {"name": name}
         return {"name": name, "own_name": None} if account_id == SERVER else {"name": id, "own_name": name}
 
     def _is_named(self, name: str) -> ColumnElement[bool]:
         c = self.table.c
-        return (func.coalesce(c.own_name, c.name) if self.is_shared else c.name) == name
+        return (func.coalesce(c.own_name, c.name) if self.has_own_names else c.name) == name
 
-    def _owners_seen_by(self, account_id: str) -> tuple[str, ...]:
-        return (account_id, SERVER) if self.is_shared else (account_id,)
+    def shares(self, account_id: str, name: str) -> bool:
+        """Whether an owner's collection of this name is shared."""
+        return account_id == SERVER and name not in self.unshared
+
+    def _is_seen_by(self, account_id: str) -> ColumnElement[bool]:
+        c = self.table.c
+        return or_(c.account_id == account_id, and_(c.account_id == SERVER, c.name.not_in(sorted(self.unshared))))
 
     def _row(
         self, connection: Connection, account_id: str, reference: str, *, own: bool = False
@@ -205,10 +217,8 @@ class Collections:
         """
         c, found = self.table.c, list[Row[tuple[Any, ...]]]()
         if len(reference) <= MAX_NAME_CHARACTERS and reference.isprintable():
-            owners = (account_id,) if own else self._owners_seen_by(account_id)
-            wanted = select(self.table).where(
-                c.account_id.in_(owners), or_(c.id == reference, self._is_named(reference))
-            )
+            is_seen = c.account_id == account_id if own else self._is_seen_by(account_id)
+            wanted = select(self.table).where(is_seen, or_(c.id == reference, self._is_named(reference)))
             found.extend(connection.execute(wanted.with_for_update() if own else wanted))
         if not found:
             named = repr(reference[:MAX_NAME_CHARACTERS])
@@ -248,6 +258,10 @@ class Collections:
         if (connection.scalar(own) or 0) > self.most:
             raise self.too_many(f"one owner has at most {self.most:,} {self.plural}", param="name")
 
+    def _check_new_owner(self, connection: Connection, account_id: str) -> None:
+        """Raise `too_many`, or another error of the kind, where an owner has more than it may, now that it was given one."""
+        self._check_counts(connection, account_id)
+
     def _taken(self, name: str, by: str = "") -> DragomanError:
         return self.exists(f"there is a {self.kind} named {name!r} already{by}", param="name")
 
@@ -260,7 +274,12 @@ class Collections:
     def _info(self, connection: Connection, id: str) -> StoredCollection:
         of_id = self.table.c.id == id
         row = connection.execute(select(self.table).where(of_id)).one()
-        return _collection(row, self._counts(connection, of_id).get(id, ()))
+        return self._collection(row, self._counts(connection, of_id).get(id, ()))
+
+    def _collection(self, row: Row[tuple[Any, ...]], pairs: Iterable[PairCount]) -> StoredCollection:
+        times = row.created_at.replace(tzinfo=UTC), row.updated_at.replace(tzinfo=UTC)
+        name, is_shared = _name(row), self.shares(row.account_id, _name(row))
+        return StoredCollection(row.id, row.account_id, name, row.version, *times, tuple(pairs), is_shared)
 
     def _counts(self, connection: Connection, where: ColumnElement[bool]) -> dict[str, builtins.list[PairCount]]:
         """Return the pairs of the collections that a condition holds for, by collection."""
@@ -279,11 +298,6 @@ class Collections:
 def _name(row: Row[tuple[Any, ...]]) -> str:
     """See `Collections._names`."""
     return getattr(row, "own_name", None) or str(row.name)
-
-
-def _collection(row: Row[tuple[Any, ...]], pairs: Iterable[PairCount]) -> StoredCollection:
-    times = row.created_at.replace(tzinfo=UTC), row.updated_at.replace(tzinfo=UTC)
-    return StoredCollection(row.id, row.account_id, _name(row), row.version, *times, tuple(pairs))
 
 
 def insert_into(connection: Connection, table: Table) -> Any:

@@ -25,7 +25,6 @@ from dragoman import languages
 from dragoman.errors import BodyTooLarge, GlossaryExists, InvalidGlossary, UnknownGlossary
 from dragoman.storage.collections import (
     MAX_NAME_CHARACTERS,
-    SERVER,
     Collections,
     Pair,
     StoredCollection,
@@ -79,7 +78,7 @@ class Glossaries(Collections):
     many of them.
     """
 
-    kind, plural, is_shared, most = "glossary", "glossaries", True, MAX_GLOSSARIES
+    kind, plural, has_own_names, most = "glossary", "glossaries", True, MAX_GLOSSARIES
     table, pairs, pair_order = _glossaries, _dictionaries, (_dictionaries.c.number,)
     invalid, too_many, unknown, exists = InvalidGlossary, BodyTooLarge, UnknownGlossary, GlossaryExists
 
@@ -227,12 +226,6 @@ class Glossaries(Collections):
             return id
 
         self._audit("delete", await self._database.write(remove))
-
-    async def give(self, account_id: str, reference: str, new_owner: str) -> StoredCollection:
-        """Give an account's glossary to another one, or, with `SERVER`, share it. Raises what `create` raises for the new
-        owner."""
-        change = "share" if new_owner == SERVER else "give"
-        return await self._move(change, account_id, reference, new_owner)
 
     def _check_counts(self, connection: Connection, account_id: str) -> None:
         super()._check_counts(connection, account_id)

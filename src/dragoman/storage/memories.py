@@ -1,4 +1,5 @@
-"""Stores translation memories: collections of people's translations of texts. An account sees its own alone.
+"""Stores translation memories: collections of people's translations of texts. The server shares its own with all accounts, but
+for those that it fills itself where it needs no keys: nobody has chosen what is in them (`EDITS`, `SUGGESTIONS`).
 
 An entry is a text in a source language with its translation into a target language. Within a memory a text has one translation
 in a direction; a new one replaces it. Each change increases the memory's version, which its entries carry, so that a server
@@ -60,15 +61,19 @@ from dragoman.storage.collections import (
     collection_table,
     insert_into,
 )
-from dragoman.storage.database import METADATA, utc_now
+from dragoman.storage.database import METADATA, Database, utc_now
 from dragoman.storage.folding import composed, folded
 
+EDITS = "edits"
+"""The memory of translations that people have edited in documents."""
+SUGGESTIONS = "suggestions"
+"""The memory of what LibreTranslate's clients suggest."""
 MAX_MEMORIES = 100
-"""Of one account: each text of its calls is looked for in all of them."""
+"""Of one owner: each text of an account's calls is looked for in all of its own and of the server's."""
 MAX_TEXT_CHARACTERS = 20_000
 """Of an entry's text, and of its translation."""
 MAX_PAIRS = 2_000
-"""Pairs of languages in the memories of an account: a list shows them all."""
+"""Pairs of languages in the memories of an owner: a list shows them all."""
 DIGEST_BYTES = 16
 SCAN_CHARACTERS = 2_000_000
 """A search looks at about as many of each transaction, and a page of entries has no more."""
@@ -153,7 +158,7 @@ class TextRow:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """What all memories of an account may have. `bytes`: of texts and translations in UTF-8."""
+    """What all memories of an owner may have. `bytes`: of texts and translations in UTF-8."""
 
     entries: int
     bytes: int
@@ -167,6 +172,7 @@ class MemoryVersion:
     account_id: str
     name: str
     version: int
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +193,7 @@ class NewEntry:
 class StoredEntry:
     """An entry. Times are in UTC."""
 
+    memory_id: str
     source: str
     target: str
     digest: bytes
@@ -240,9 +247,14 @@ def digest_of(text: str) -> bytes:
 class MemoryStore(Collections):
     """The repository of memories. Of a memory's pairs, the one with the most entries comes first."""
 
-    kind, plural, is_shared, most = "memory", "memories", False, MAX_MEMORIES
+    kind, plural, most, unshared = "memory", "memories", MAX_MEMORIES, frozenset((EDITS, SUGGESTIONS))
     table, pairs, pair_order = _memories, _pairs, (_pairs.c.entry_count.desc(), _pairs.c.source, _pairs.c.target)
     invalid, too_many, unknown, exists = InvalidMemory, InvalidMemory, UnknownMemory, MemoryExists
+
+    def __init__(self, database: Database, most: MemoryLimits | None = None) -> None:
+        """`most`: of an owner that is given a memory; more raises `BodyTooLarge`."""
+        super().__init__(database)
+        self._most = most
 
     # ---- memories
 
@@ -276,8 +288,16 @@ class MemoryStore(Collections):
         columns = select(_memories.c.id, _memories.c.account_id, _memories.c.name, _memories.c.version)
         columns = columns.where(_memories.c.account_id != _DELETED)
         return await self._database.read(
-            lambda connection: [MemoryVersion(*row) for row in connection.execute(columns).all()]
+            lambda connection: [
+                MemoryVersion(id, owner, name, version, self.shares(owner, name))
+                for id, owner, name, version in connection.execute(columns)
+            ]
         )
+
+    def _check_new_owner(self, connection: Connection, account_id: str) -> None:
+        super()._check_new_owner(connection, account_id)
+        if self._most is not None:
+            _check_limits(connection, account_id, self._most, entries=1, size=1)
 
     # ---- entries
 
@@ -306,7 +326,8 @@ class MemoryStore(Collections):
                 added = _added(connection, memory_id, rows)
                 _upsert(connection, [head | row for row in rows.values()])
                 _count_added(connection, memory_id, added)
-                _check_limits(connection, account_id, most, added)
+                entries, size = (sum(numbers) for numbers in zip(*added.values(), strict=True))
+                _check_limits(connection, account_id, most, entries=entries, size=size)
             return memory_id, is_new
 
         try:
@@ -457,7 +478,7 @@ class MemoryStore(Collections):
 
 def _entry(row: Row[tuple[Any, ...]]) -> StoredEntry:
     times = row.created_at.replace(tzinfo=UTC), row.updated_at.replace(tzinfo=UTC)
-    return StoredEntry(row.source, row.target, bytes(row.digest), row.text, row.translation, *times)
+    return StoredEntry(row.memory_id, row.source, row.target, bytes(row.digest), row.text, row.translation, *times)
 
 
 _ENTRY_ID = re.compile(r"([A-Za-z0-9-]{1,64})\.([0-9a-f]{32})\.([A-Za-z0-9-]{1,64})")
@@ -543,18 +564,19 @@ def _count_added(connection: Connection, memory_id: str, added: Added) -> None:
     connection.execute(delete(_pairs).where(_pairs.c.memory_id == memory_id, _pairs.c.entry_count <= 0))
 
 
-def _check_limits(connection: Connection, account_id: str, most: MemoryLimits, added: Added) -> None:
-    """Raise `BodyTooLarge` where an account has more than it may, and has more of it than before."""
+def _check_limits(connection: Connection, owner: str, most: MemoryLimits, *, entries: int, size: int) -> None:
+    """Raise `BodyTooLarge` where an owner has more than it may, and has more of it than before, by so many `entries` and by
+    `size` bytes."""
     sums = select(func.count(), func.sum(_pairs.c.entry_count), func.sum(_pairs.c.bytes))
-    of_account = sums.select_from(_pairs.join(_memories)).where(_memories.c.account_id == account_id)
-    pairs, entries, size = connection.execute(of_account).one()
+    of_owner = sums.select_from(_pairs.join(_memories)).where(_memories.c.account_id == owner)
+    pairs, all_entries, all_bytes = connection.execute(of_owner).one()
     if pairs > MAX_PAIRS:
-        message = f"the memories of one key have entries in at most {MAX_PAIRS:,} pairs of languages"
+        message = f"the memories of one owner have entries in at most {MAX_PAIRS:,} pairs of languages"
         raise BodyTooLarge(message, param="entries")
-    if entries > most.entries and sum(one for one, _ in added.values()) > 0:
-        raise BodyTooLarge(f"the memories of one key have at most {most.entries:,} entries", param="entries")
-    if size > most.bytes and sum(one for _, one in added.values()) > 0:
-        message = f"the texts and translations in the memories of one key have at most {most.bytes:,} bytes"
+    if entries > 0 and (all_entries or 0) > most.entries:
+        raise BodyTooLarge(f"the memories of one owner have at most {most.entries:,} entries", param="entries")
+    if size > 0 and (all_bytes or 0) > most.bytes:
+        message = f"the texts and translations in the memories of one owner have at most {most.bytes:,} bytes"
         raise BodyTooLarge(message, param="entries")
 
 

@@ -129,6 +129,8 @@ Change = Literal[
     "memory.rename",
     "memory.import",
     "memory.delete",
+    "memory.share",
+    "memory.give",
 ]
 """What is logged of changes: an object and what was done with it."""
 

@@ -273,7 +273,7 @@ class RateWindow:
         self._clock = clock
         self._started_s = clock()
         self._ended: deque[_EndedText] = deque()
-        self.characters = 0  # of those, and of the examples given with them
+        self.characters = 0  # of those, and of the examples that prompts had with them
 
     def text_ended(self, text: TextRecord) -> None:
         """Count a text, and forget those that ended before the window."""

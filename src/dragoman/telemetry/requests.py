@@ -61,7 +61,7 @@ class TextRecord:
     warnings: tuple[str, ...] = ()  # their codes
     retries: tuple[str, ...] = ()  # why segments were retried, one for each retry
     remembered: int = 0  # segments from a translation memory
-    shown_characters: int = 0  # of the call's examples, which its prompts had besides
+    shown_characters: int = 0  # of examples that its prompts had besides: the call's, and similar entries of memories
     examples: int = 0  # that prompts of its segments had, in whose outputs the translation is
     text: str | None = field(default=None, repr=False)  # the source, where the recorder keeps it
     kind: TextKind = "interactive"
@@ -207,7 +207,7 @@ class CallTracker:
     ended: dict[int, TextRecord] = field(default_factory=dict[int, TextRecord])  # by their places
     arrived_unix_s: float = field(default_factory=time.time)
     began_s: float = field(default_factory=monotonic)
-    shown_characters: int = 0  # of the examples that the prompt of each text has
+    shown_characters: int = 0  # of the call's examples that the prompt of each text has
 
     async def end_others(self, outcome: str) -> None:
         """End the texts without a translation with the call's outcome."""
@@ -217,9 +217,12 @@ class CallTracker:
                 self.done(index, None, outcome)
                 await pace.pause()
 
-    def done(self, index: int, translation: Translation | None, outcome: str = OK) -> None:
-        """Make and pass on the record of text `index`, which has ended: of one without a translation little is known."""
+    def done(self, index: int, translation: Translation | None, outcome: str = OK) -> int:
+        """Make and pass on the record of text `index`, which has ended: of one without a translation little is known. Return
+        how many characters of similar entries of memories its prompts had."""
         text = self.request.texts[index]
+        examples = translation.examples if translation else ()
+        similar = sum([len(one.source) + len(one.translation) for one in examples if one.similarity])
         usage, timings = (translation.usage, translation.timings) if translation else (Usage(), ())
         first_tokens_s = [one.queue_s + one.prefill_s for one in timings if one.prefill_s is not None]
         record = TextRecord(
@@ -243,13 +246,14 @@ class CallTracker:
             warnings=tuple([warning.code for warning in translation.warnings]) if translation else (),
             retries=translation.retries if translation else (),
             remembered=translation.remembered if translation else 0,
-            shown_characters=self.shown_characters,
-            examples=len(translation.examples) if translation else 0,
+            shown_characters=self.shown_characters + similar,
+            examples=len(examples),
             text=text if self.registry.keep_text else None,
             kind="document" if self.request.is_document else self.request.priority,
         )
         self.ended[index] = record
         _notify(self.registry.text_observers, record)
+        return similar
 
 
 class CallRegistry:

@@ -1,9 +1,9 @@
 """Finds, of many texts with their translations, those that are most like a text.
 
-How alike two texts are is rapidfuzz's `fuzz.ratio` of their words, without marks. It is computed for candidates alone: those
-that share the most trigrams with the text. Of each text in an index only the rarest trigrams have a posting, since what is in
-many texts tells little and costs the most time. An index is never changed: texts that come later are in another one, and which
-of its texts are left out is said where it is asked.
+How alike two texts are is rapidfuzz's `fuzz.ratio` of their words, without marks. Of a few texts it is computed for each
+(`most_like`), of those of an index for candidates alone: those that share the most trigrams with the text. Of each text in an
+index only the rarest trigrams have a posting, since what is in many texts tells little and costs the most time. An index is
+never changed: texts that come later are in another one, and which of its texts are left out is said where it is asked.
 
 Texts come with their folded form (`storage.folding`), in which trigrams are counted.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,16 @@ _CHUNK = 200_000
 _LAST_BITS = np.uint32((1 << 20) - 1)
 
 Hashes = NDArray[np.uint32]
+
+
+def most_like(text: str, sources: Iterable[str], most: int, least: float = 0.0) -> list[tuple[float, int]]:
+    """Return up to `most` of the texts that are at least `least` similar to a text, 0 to 100, by their similarity and their
+    place: the most similar first, of equally similar ones the first."""
+    words = marks.plain(text)
+    scored = (
+        (fuzz.ratio(words, marks.plain(source), score_cutoff=least), -place) for place, source in enumerate(sources)
+    )
+    return [(score, -place) for score, place in nlargest(most, (one for one in scored if one[0] >= least))]
 
 
 class TextEntry(NamedTuple):

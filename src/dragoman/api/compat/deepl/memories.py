@@ -1,4 +1,4 @@
-"""DeepL's translation memories, version 3, on the key's own: list, segments, delete, and TMX files by jobs.
+"""DeepL's translation memories, version 3, on the key's own and the shared ones: list, segments, delete, and TMX files by jobs.
 
 A client uploads and downloads files at addresses that a job has, without its key: whoever has the address has the file.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from dragoman.api.collections import deletable
 from dragoman.api.compat.deepl.calls import DeepLCall, answer, no_content, time_of, trace_header
 from dragoman.api.compat.exchange import Fields, unsupported
 from dragoman.api.forms import receive_body
@@ -42,7 +43,7 @@ MAX_FILE_NAME_CHARACTERS, MAX_TYPE_CHARACTERS = 100, 127
 
 @router.get(_FOLDER)
 async def list_all(call: DeepLCall) -> Response:
-    """The key's own memories, by name."""
+    """The key's own memories and the shared ones, by name."""
     page, size = _number(call.fields, "page", 0, 0, 10**6), _number(call.fields, "page_size", DEFAULT_PAGE, 1, MAX_PAGE)
     try:
         stored = await call.service.memories.store.list(call.account.id)
@@ -75,7 +76,8 @@ async def get(translation_memory_id: str, call: DeepLCall) -> Response:
 async def delete(translation_memory_id: str, call: DeepLCall) -> Response:
     """Delete a memory with all its segments."""
     memories = call.service.memories
-    await memories.changed(memories.store.delete(call.account.id, translation_memory_id))
+    stored = await deletable(memories.store, call.account, translation_memory_id)
+    await memories.changed(memories.store.delete(stored.account_id, stored.id))
     return no_content()
 
 
