@@ -12,6 +12,7 @@ from aiohttp import web
 
 from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
 from dragoman.pipelines import remote as module
+from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.stack import model_tokens
 from dragoman.types import Completion, Delta, EngineSequence, Sampling, TokenLogprobs
 from tests.pipelines.building import loaded, running
@@ -82,7 +83,7 @@ async def test_slots_that_come_free_together_are_all_taken(upstream: Upstream, m
 async def test_ollama_is_sent_text_in_which_it_finds_no_other_control_tokens(upstream: Upstream) -> None:
     words = TOKENIZER.encode("Where is the station?", add_special_tokens=False).ids
     as_text = TOKENIZER.encode(CONTROL[1][:1], add_special_tokens=False).ids
-    spelled = [*as_text, *model_tokens(TOKENIZER).encode(CONTROL[1][1:])]
+    spelled = [*as_text, *model_tokens(TextTokenizer(TOKENIZER)).encode(CONTROL[1][1:])]
     async with running(remote(upstream, api="ollama")) as pipeline:
         done = await pipeline.generate(EngineSequence("a", (*words, CONTROL[0], *words), 3, Sampling(stop=("#",))))
         assert done.reason == "length"
