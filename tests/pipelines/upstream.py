@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -20,6 +22,7 @@ from dragoman.pipelines.fake import FakePipeline
 from dragoman.types import Completion, Delta, EngineSequence
 from tests.pipelines.building import STEP_S
 from tests.pipelines.scripted import WINDOW, answer
+from wholetext.markup.spans import pseudolocalized
 
 MODEL = "small"
 
@@ -149,3 +152,19 @@ async def listening(upstream: Upstream) -> AsyncGenerator[Upstream]:
         yield upstream
     finally:
         await runner.cleanup()
+
+
+async def main(folder: str, port: int) -> None:
+    """An engine as a process: for the model in `folder`, until it is killed. It answers so that no check objects."""
+    tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+
+    def answered(sequence: EngineSequence) -> str:
+        return pseudolocalized(tokenizer.decode(sequence.prompt_token_ids))
+
+    own = FakePipeline(answered, slots=16, step_s=0.0, max_model_len=1024)
+    async with listening(Upstream(tokenizer, pipeline=own, port=port)):
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
