@@ -8,19 +8,20 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
-from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
+from dragoman.errors import ConfigError, DragomanError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
 from dragoman.pipelines import remote as module
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.stack import model_tokens
 from dragoman.types import Completion, Delta, EngineSequence, Sampling, TokenLogprobs
 from tests.pipelines.building import loaded, running
 from tests.pipelines.conftest import TOKENIZER, remote
+from tests.pipelines.faults import FAULTS, Fault, table
 from tests.pipelines.scripted import WINDOW, sequence
 from tests.pipelines.upstream import Upstream, listening
 from tests.waiting import HANG_S, until
 
+ROOT = Path(__file__).parents[2]
 CONTROL = next(
     (number, token.content) for number, token in TOKENIZER.get_added_tokens_decoder().items() if token.special
 )
@@ -101,56 +102,63 @@ async def test_ollama_is_sent_text_in_which_it_finds_no_other_control_tokens(ups
 # ---- failures
 
 
-def _json(value: object, status: int = 200) -> web.Response:
-    return web.json_response(value, status=status)
-
-
-FAULTS = {
-    "500": (lambda: web.Response(status=500), ""),
-    "502 of a proxy": (lambda: web.Response(status=502, text="<html>"), ""),
-    "503": (lambda: web.Response(status=503, headers={"Retry-After": "0"}), ""),
-    "503 while it loads": (lambda: web.Response(status=503), ""),
-    "429": (lambda: web.Response(status=429, headers={"Retry-After": "0"}), ""),
-    "429 with a date": (lambda: web.Response(status=429, headers={"Retry-After": "Fri, 01 Jan 2027"}), ""),
-    "a redirect": (lambda: web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"}), ""),
-    "404": (lambda: web.Response(status=404), ""),
-    "401": (lambda: web.Response(status=401), ""),
-    "400": (lambda: _json({"error": "too long"}, 400), "engine_rejected"),
-    "422": (lambda: _json({"error": "no"}, 422), "engine_rejected"),
-    "no JSON": (lambda: web.Response(text="<html>"), "engine_failed"),
-    "half of a JSON": (lambda: web.Response(text='{"choices": ['), "engine_failed"),
-    "a list": (lambda: _json([1, 2]), "engine_failed"),
-    "choices that are none": (lambda: _json({"choices": "abc"}), "engine_failed"),
-    "a probability that is none": (
-        lambda: _json({"choices": [{"text": "a", "finish_reason": "stop", "logprobs": {"token_logprobs": ["a"]}}]}),
-        "engine_failed",
-    ),
-    "nothing": (lambda: _json({}), ""),
-    "no end": (lambda: _json({"choices": [{"text": "a"}]}), ""),
-    "more than an answer has": (lambda: web.Response(text=" " * 1_500_000), "engine_failed"),
-}
-"""Answers of an engine, and the code that a sequence ends with; empty: it runs again, and is answered."""
-
-
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("name", FAULTS)
-async def test_a_sequence_is_answered_or_ends_with_one_error(upstream: Upstream, name: str, stream: bool) -> None:
-    make, code = FAULTS[name]
-    async with running(remote(upstream)) as pipeline:
-        upstream.faults.append(make())
-        one = sequence(301)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
+async def test_a_sequence_is_answered_or_ends_with_one_error(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch, fault: Fault, stream: bool
+) -> None:
+    monkeypatch.setattr(module, "PAUSES_S", (0.01,))
+    timeouts = {"first_token_timeout_s": 0.2, "token_timeout_s": 0.02} if fault.then == "nothing" else {}
+    async with running(remote(upstream, **timeouts)) as pipeline:
+        upstream.faults.extend([fault] * (module.FAILURES_SURVIVED + 1 if fault.each_time else 1))
+        one, code = sequence(301), fault.code_of(stream=stream)
         try:
             if stream:
                 *_, done = [item async for item in pipeline.stream(one)]
                 assert isinstance(done, Completion)
             else:
                 done = await pipeline.generate(one)
-        except (EngineRejected, EngineFailed) as error:
-            assert error.code == code or (stream and name == "no end")  # of which a part was shown
+        except DragomanError as error:
+            assert error.code == code
+            assert upstream.url not in error.message
         else:
             assert (done.text.split()[-1], code) == ("301", "")
-        assert (await pipeline.generate(sequence(302))).text.endswith("302")
         assert pipeline.stats().running == 0
+        assert fault.each_time or not upstream.faults
+        upstream.faults.clear()
+        for engine in pipeline.engines:
+            engine.busy_until_s = 0.0
+        assert (await pipeline.generate(sequence(302))).text.endswith("302")
+
+
+def test_the_table_of_failures_is_that_of_the_docs() -> None:
+    assert len(FAULTS) >= 30
+    page = (ROOT / "docs/engines.md").read_text(encoding="utf-8")
+    assert "\n".join(table()) in page, "python -m tests.pipelines.faults prints the table"
+
+
+async def test_a_sequence_that_is_cancelled_is_cancelled_there(upstream: Upstream) -> None:
+    upstream.gate.clear()
+    async with running(remote(upstream)) as pipeline:
+        whole = asyncio.create_task(pipeline.generate(sequence(301)))
+        await until(lambda: len(upstream.bodies) == 1, "the request")
+        whole.cancel()
+        await until(lambda: upstream.cancelled == 1, "its end there")
+        upstream.gate.set()
+        items = pipeline.stream(EngineSequence("b", tuple(range(300, 500)), 900))
+        assert isinstance(await anext(items), Delta)
+        await items.aclose()
+        await until(lambda: upstream.cancelled == 2, "the stream's end there")
+        assert pipeline.stats().running == 0
+
+
+async def test_what_has_two_engines_waits_for_none_that_is_busy(upstream: Upstream) -> None:
+    async with listening(Upstream(TOKENIZER)) as busy, running(remote(busy, upstream)) as pipeline:
+        busy.faults.append(next(fault for fault in FAULTS if fault.code == "queue_full"))
+        done = await asyncio.gather(*(pipeline.generate(sequence(300 + number)) for number in range(4)))
+        assert [one.text.split()[-1] for one in done] == [str(300 + number) for number in range(4)]
+        assert [one.busy for one in pipeline.stats().remote] == [True, False]
+        assert [one.losses for one in pipeline.stats().remote] == [0, 0]
 
 
 async def test_an_engine_that_does_not_answer_in_time_is_lost(upstream: Upstream) -> None:

@@ -1,6 +1,6 @@
 """An engine elsewhere, in this process: the HTTP APIs of vLLM, llama-server and Ollama over the fake pipeline.
 
-It can fail: `faults` are answers that come instead, in their order; `gate` holds sequences until it is opened.
+It can fail: `faults` come instead of answers, in their order; `gate` holds sequences until it is opened.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.types import Completion, Delta, EngineSequence
 from tests.pipelines.building import STEP_S
+from tests.pipelines.faults import Fault
 from tests.pipelines.scripted import WINDOW, answer
 from wholetext.markup.spans import pseudolocalized
 
@@ -36,11 +37,12 @@ class Upstream:
     pipeline: FakePipeline = field(
         default_factory=lambda: FakePipeline(answer, slots=8, step_s=STEP_S, max_model_len=WINDOW)
     )
-    faults: deque[web.StreamResponse] = field(default_factory=deque[web.StreamResponse])
+    faults: deque[Fault] = field(default_factory=deque[Fault])
     bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     cut_after_first: bool = False  # streams break off after their first event
+    cancelled: int = 0  # requests that their client has left
     port: int = 0
 
     @property
@@ -118,12 +120,26 @@ class Upstream:
         form: str,
         last: str,
     ) -> web.StreamResponse:
+        try:
+            return await self._answered(request, sequence_of, event, form, last)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+
+    async def _answered(
+        self,
+        request: web.Request,
+        sequence_of: Callable[[dict[str, Any]], EngineSequence],
+        event: Callable[[str, Completion | None], dict[str, Any]],
+        form: str,
+        last: str,
+    ) -> web.StreamResponse:
         body = await request.json()
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         await self.gate.wait()
         if self.faults:
-            return self.faults.popleft()
+            return await _fail(request, self.faults.popleft())
         if not body["stream"]:
             done = await self.pipeline.generate(sequence_of(body))
             return web.json_response(event(done.text, done))
@@ -137,6 +153,20 @@ class Upstream:
                 request.transport.abort()
         await response.write(last.encode())
         return response
+
+
+async def _fail(request: web.Request, fault: Fault) -> web.StreamResponse:
+    """Send what comes instead of an answer, past the server's own HTTP."""
+    transport = request.transport
+    assert transport is not None
+    transport.write(fault.sent)
+    if fault.then == "nothing":
+        await asyncio.Event().wait()  # until the client has left
+    elif fault.then == "reset":
+        transport.abort()
+    else:
+        transport.close()
+    return web.Response()
 
 
 @asynccontextmanager

@@ -116,6 +116,8 @@ def _remote_urls(settings: RemoteSettings) -> list[str]:
     """Raises `ConfigError` for what is no engine's URL."""
     urls = [one.strip().rstrip("/") for one in settings.urls.split(",") if one.strip()]
     wrong = next((one for one in urls if not one.startswith(("http://", "https://"))), "" if urls else "nothing")
+    if any("@" in one for one in urls):
+        raise ConfigError("remote.urls: an address with a password is shown: use remote.api_key", param="remote.urls")
     if wrong:
         raise ConfigError(
             f"remote.urls: {wrong!r} is not the URL of an engine, such as http://gpu:8000", param="remote.urls"
