@@ -44,16 +44,24 @@ async def test_prompts_are_token_ids_with_the_profiles_stops(upstream: Upstream)
     assert body["prompt"] == [1, 5, 6]
     assert (body["stop_token_ids"], body["stop"], body["max_tokens"]) == ([7, 9], ["\n\n"], 12)
     assert (body["temperature"], body["top_k"], body["repetition_penalty"]) == (0.0, 20, 1.05)
-    assert "ignore_eos" not in body
+    assert (body["min_p"], body["presence_penalty"], body["ignore_eos"]) == (
+        0.0,
+        0.0,
+        False,
+    )  # not the engine's defaults
     assert {one["Authorization"] for one in upstream.headers} == {"Bearer a-key"}
     assert done.logprobs == TokenLogprobs(-0.375, -0.5)
 
 
 async def test_llama_server_says_its_window_and_its_slots() -> None:
-    async with listening(Upstream(TOKENIZER, software="llamacpp")) as upstream, running(remote(upstream)) as pipeline:
+    llama = Upstream(TOKENIZER, software="llamacpp")
+    async with listening(llama) as upstream, running(remote(upstream, logprobs=True)) as pipeline:
         assert pipeline.max_model_len == WINDOW
         assert [one.slots for one in pipeline.engines] == [4]
-        assert (await pipeline.generate(sequence(301))).text
+        done = await pipeline.generate(EngineSequence("a", (301,), 12, Sampling(repetition_penalty=1.05)))
+        assert done.text and done.logprobs == TokenLogprobs(-0.375, -0.5)
+    body = upstream.bodies[-1]
+    assert (body["repeat_penalty"], body["logprobs"]) == (1.05, 1)  # in its own words
 
 
 async def test_no_more_sequences_run_there_than_it_has_slots(upstream: Upstream) -> None:

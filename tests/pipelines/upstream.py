@@ -87,12 +87,16 @@ class Upstream:
         return web.json_response({"model_info": {"llama.context_length": WINDOW}})
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
+        is_llama = self.software == "llamacpp"
+
         def sequence(body: dict[str, Any]) -> EngineSequence:
             return EngineSequence("", tuple(body["prompt"]), body["max_tokens"], forced=body.get("ignore_eos", False))
 
         def event(text: str, end: Completion | None) -> dict[str, Any]:
             usage = end and {"prompt_tokens": end.prompt_tokens, "completion_tokens": end.completion_tokens}
-            logprobs = {"token_logprobs": [-0.5, -0.25]} if end is not None else None
+            values = [-0.5, -0.25]
+            theirs = {"content": [{"logprob": one} for one in values]} if is_llama else {"token_logprobs": values}
+            logprobs = theirs if end is not None else None
             choice = {"text": text, "finish_reason": end and end.reason, "logprobs": logprobs}
             return {"choices": [choice], "usage": usage}
 
