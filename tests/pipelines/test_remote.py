@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, models
 
 from dragoman.errors import ConfigError, DragomanError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
 from dragoman.pipelines import remote as module
@@ -19,7 +20,7 @@ from tests.pipelines.conftest import TOKENIZER, remote
 from tests.pipelines.faults import FAULTS, Fault, table
 from tests.pipelines.scripted import WINDOW, sequence
 from tests.pipelines.upstream import Upstream, listening
-from tests.waiting import HANG_S, until
+from tests.waiting import HANG_S, scaled, until
 
 ROOT = Path(__file__).parents[2]
 CONTROL = next(
@@ -116,7 +117,8 @@ async def test_a_sequence_is_answered_or_ends_with_one_error(
     upstream: Upstream, monkeypatch: pytest.MonkeyPatch, fault: Fault, stream: bool
 ) -> None:
     monkeypatch.setattr(module, "PAUSES_S", (0.01,))
-    timeouts = {"first_token_timeout_s": 0.2, "token_timeout_s": 0.02} if fault.then == "nothing" else {}
+    between_s = scaled(0.2) if stream else 0.001  # of a whole answer the limits of all tokens add up
+    timeouts = {"first_token_timeout_s": scaled(0.3), "token_timeout_s": between_s} if fault.then == "nothing" else {}
     async with running(remote(upstream, **timeouts)) as pipeline:
         upstream.faults.extend([fault] * (module.FAILURES_SURVIVED + 1 if fault.each_time else 1))
         one, code = sequence(301), fault.code_of(stream=stream)
@@ -253,6 +255,15 @@ async def test_an_engine_with_another_model_or_other_tokens_is_refused(upstream:
     upstream.tokenizer = other
     with pytest.raises(ConfigError, match="--model"):
         await remote(upstream).start()
+
+
+async def test_an_engine_that_reads_text_as_other_tokens_is_found_by_their_number(upstream: Upstream) -> None:
+    prompt = TOKENIZER.encode("Where is the station? Behind the house.", add_special_tokens=False).ids
+    async with running(remote(upstream, api="ollama")) as pipeline:
+        assert (await pipeline.generate(EngineSequence("a", tuple(prompt), 12))).prompt_tokens == len(prompt)
+        upstream.tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+        with pytest.raises(EngineFailed, match="--model"):
+            await pipeline.generate(EngineSequence("b", tuple(prompt), 12))
 
 
 def test_a_file_of_authorities_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -414,13 +414,9 @@ async def _raise(response: aiohttp.ClientResponse) -> None:
     after = response.headers.get("Retry-After", "")
     if status == 429 or (status == 503 and after):  # without it, llama-server's says that it loads its model
         raise _Busy(float(after) if after.isdigit() else 1.0)
-    if status >= 500:
-        raise _Lost(f"it answered with status {status}")
     if status in (400, 413, 422):
         raise EngineRejected(f"the engine refused the prompt with status {status}")
-    if status in (401, 403):
-        raise _Lost(f"it refused the key with status {status}: see remote.api_key")
-    raise _Lost(f"it answered with status {status}")
+    raise _Lost(f"it answered with status {status}{': see remote.api_key' if status in (401, 403) else ''}")
 
 
 async def _answers(

@@ -102,7 +102,11 @@ class Api(Protocol):
 
 
 def joined(chunks: Sequence[Chunk], sequence: EngineSequence) -> Completion | None:
-    """The completion that they make; None: its end is missing."""
+    """The completion that they make; None: its end is missing.
+
+    Raises `EngineFailed` where the engine has read another number of tokens than the prompt has, BOS aside: so its tokenizer
+    is another one. Of an API that takes text, the start's first prompt is what shows it.
+    """
     last = Chunk(
         "".join(one.text for one in chunks),
         next((one.reason for one in reversed(chunks) if one.reason), None),
@@ -113,7 +117,12 @@ def joined(chunks: Sequence[Chunk], sequence: EngineSequence) -> Completion | No
     if last.reason is None:
         return None
     logprobs = TokenLogprobs(sum(last.logprobs) / len(last.logprobs), min(last.logprobs)) if last.logprobs else None
-    prompt_tokens = last.prompt_tokens or len(sequence.prompt_token_ids)
+    sent = len(sequence.prompt_token_ids)
+    prompt_tokens = last.prompt_tokens or sent
+    if abs(prompt_tokens - sent) > 1:
+        raise EngineFailed(
+            f"the engine read {prompt_tokens} tokens where the prompt has {sent}: its model has another tokenizer than --model"
+        )
     return Completion(last.text, last.reason, prompt_tokens, last.completion_tokens or 0, logprobs=logprobs)
 
 
