@@ -86,6 +86,7 @@ BROUGHT_ALONG = {
     "pynvml": "nvidia-ml-py",
     "vllm": "vllm",
     "torch": "vllm",
+    "transformers": "vllm",
     "setproctitle": "vllm",
 }
 """Modules that a declared dependency brings as a part of its own interface, or that are not installed on every machine."""

@@ -51,6 +51,22 @@ class StartupPhase(BaseModel):
     usual_s: Annotated[float | None, Field(description="What it took at the start before, where that is known.")] = None
 
 
+class RemoteEngineStats(BaseModel):
+    """The current state of one engine elsewhere."""
+
+    url: str
+    software: Annotated[str, Field(description="As it reports itself; empty: it has not answered yet.")] = ""
+    model: Annotated[str, Field(description="As requests name it there.")] = ""
+    window: Annotated[
+        int | None, Field(description="Tokens that prompt and output share; null: it does not report it.")
+    ] = None
+    slots: int
+    running: int
+    losses: Annotated[int, Field(description="How often it was lost since the server's start.")]
+    busy: Annotated[bool, Field(description="It has asked to be left alone for a time.")]
+    fault: Annotated[str, Field(description="Why it gets no sequences; empty: it does.")]
+
+
 class EngineStats(BaseModel):
     """The current state of an engine. Counters count since the server's start, over all restarts of the engine."""
 
@@ -106,6 +122,9 @@ class EngineStats(BaseModel):
     inter_token_latency_buckets: Annotated[
         tuple[int, ...], Field(exclude=True, description="For `/metrics`: those beyond the last bound at the end.")
     ] = ()
+    remote: Annotated[
+        list[RemoteEngineStats], Field(description="Engines elsewhere; none where the engine is here.")
+    ] = []
     startup: Annotated[list[StartupPhase], Field(description="Phases of the last engine start.")] = []
 
 

@@ -1,21 +1,31 @@
-"""`dragoman serve --engine-url` in front of a real `vllm serve`: the same translations as with an engine of its own."""
+"""`dragoman serve --engine-url` in front of a real `vllm serve`: the same translations as with an engine of its own. And in
+front of two engines of which one is killed."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from dragoman import phrasebook
 from dragoman_bench.bench.servers import serving, vllm_serve
-from tests.processes import START_S, ServerProcess
+from tests.processes import ROOT, START_S, ServerProcess
 from tests.waiting import until
+from wholetext.markup.spans import pseudolocalized
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(900)]
 
 TEXTS = ["Where is the station?", "I would like a cup of tea, please.", "The train to the airport leaves at nine."]
+CALLS = 1000
+CLIENTS = 37
 TRANSLATED = "駅はどこですか？"
 
 
@@ -54,6 +64,76 @@ async def test_a_server_without_an_engine_translates_with_vllm_serve(tmp_path: P
                 ) as answer:
                     assert TRANSLATED in "".join([line async for line in answer.aiter_lines()])
             assert await server.end() == 0
+
+
+class EngineProcess:
+    """A stand-in of `vllm serve` for the packaged model, as a process that can be killed and started again at its port."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+        self.start()
+
+    def start(self) -> None:
+        program = (sys.executable, "-m", "tests.pipelines.upstream", str(phrasebook.model_dir()), str(self.port))
+        self._process = subprocess.Popen(program, cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"})
+
+    @property
+    def listens(self) -> bool:
+        with socket.socket() as one:
+            return one.connect_ex(("127.0.0.1", self.port)) == 0
+
+    async def kill(self) -> None:
+        self._process.kill()
+        await asyncio.to_thread(self._process.wait)
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in sockets]
+
+
+async def test_no_call_is_lost_while_one_of_two_engines_is_killed_twice(tmp_path: Path) -> None:
+    engines = [EngineProcess(port) for port in _free_ports(2)]
+    texts = [f"Call {number}: where is the station?" for number in range(CALLS)]
+    waiting, answers = iter(texts), list[tuple[str, str]]()
+
+    async def client(http: httpx.AsyncClient) -> None:
+        for text in waiting:
+            answers.append((text, str((await _translated(http, text))["text"])))
+
+    async def engines_of(http: httpx.AsyncClient) -> list[dict[str, Any]]:
+        return (await http.get("/v1/stats")).json()["engine"]["remote"]
+
+    async def all_answer(http: httpx.AsyncClient) -> None:
+        while any(one["fault"] for one in await engines_of(http)):  # noqa: ASYNC110  # it asks each time
+            await asyncio.sleep(0.1)
+
+    async def killer(http: httpx.AsyncClient) -> None:
+        for share in (0.2, 0.6):
+            await until(lambda: len(answers) > share * CALLS, "calls", deadline_s=START_S)  # noqa: B023
+            await engines[0].kill()
+            await until(lambda: len(answers) > (share + 0.1) * CALLS, "calls", deadline_s=START_S)  # noqa: B023
+            engines[0].start()
+            await all_answer(http)
+
+    try:
+        flags = (f"--engine-url={','.join(one.url for one in engines)}", "--cache-max-bytes=0", "--max-model-len=1024")
+        await until(lambda: all(one.listens for one in engines), "the engines", deadline_s=START_S)
+        with ServerProcess(tmp_path, *flags) as server:
+            async with httpx.AsyncClient(base_url=await server.listening(), timeout=START_S) as http:
+                await all_answer(http)
+                await asyncio.gather(*(client(http) for _ in range(CLIENTS)), killer(http))
+                assert sorted(answers) == sorted((text, pseudolocalized(text)) for text in texts)
+                assert [one["losses"] for one in await engines_of(http)] == [2, 0]
+                shown = (await http.get("/metrics")).text
+                assert f'dragoman_remote_engine_losses_total{{url="{engines[0].url}"}} 2.0' in shown
+                assert (await http.get("/readyz")).json()["engines"] == "2 of 2 answer"
+            assert await server.end() == 0
+    finally:
+        for one in engines:
+            await one.kill()
 
 
 async def test_it_says_in_one_line_that_no_engine_answers(tmp_path: Path) -> None:

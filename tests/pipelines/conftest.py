@@ -14,6 +14,7 @@ from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.pipelines.remote import RemotePipeline
 from dragoman.pipelines.remote_apis import API_OF
+from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.stack import model_tokens
 from dragoman.settings import RemoteSettings
 from tests.pipelines.building import STEP_S, running, static_batch, workers
@@ -51,7 +52,7 @@ def remote(
     *upstreams: Upstream, api: Literal["completions", "ollama"] = "completions", **settings: Any
 ) -> RemotePipeline:
     """A pipeline over these engines, not started."""
-    own = API_OF[api](model_tokens(TOKENIZER), logprobs=bool(settings.pop("logprobs", False)))
+    own = API_OF[api](model_tokens(TextTokenizer(TOKENIZER)), logprobs=bool(settings.pop("logprobs", False)))
     return RemotePipeline(RemoteSettings(**settings), [(one.url, own) for one in upstreams], window=None)
 
 

@@ -8,18 +8,21 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from aiohttp import web
+from tokenizers import Tokenizer, models
 
-from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
+from dragoman.errors import ConfigError, DragomanError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
 from dragoman.pipelines import remote as module
+from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.stack import model_tokens
 from dragoman.types import Completion, Delta, EngineSequence, Sampling, TokenLogprobs
 from tests.pipelines.building import loaded, running
 from tests.pipelines.conftest import TOKENIZER, remote
+from tests.pipelines.faults import FAULTS, Fault, table
 from tests.pipelines.scripted import WINDOW, sequence
 from tests.pipelines.upstream import Upstream, listening
-from tests.waiting import HANG_S, until
+from tests.waiting import HANG_S, scaled, until
 
+ROOT = Path(__file__).parents[2]
 CONTROL = next(
     (number, token.content) for number, token in TOKENIZER.get_added_tokens_decoder().items() if token.special
 )
@@ -42,16 +45,24 @@ async def test_prompts_are_token_ids_with_the_profiles_stops(upstream: Upstream)
     assert body["prompt"] == [1, 5, 6]
     assert (body["stop_token_ids"], body["stop"], body["max_tokens"]) == ([7, 9], ["\n\n"], 12)
     assert (body["temperature"], body["top_k"], body["repetition_penalty"]) == (0.0, 20, 1.05)
-    assert "ignore_eos" not in body
+    assert (body["min_p"], body["presence_penalty"], body["ignore_eos"]) == (
+        0.0,
+        0.0,
+        False,
+    )  # not the engine's defaults
     assert {one["Authorization"] for one in upstream.headers} == {"Bearer a-key"}
     assert done.logprobs == TokenLogprobs(-0.375, -0.5)
 
 
 async def test_llama_server_says_its_window_and_its_slots() -> None:
-    async with listening(Upstream(TOKENIZER, software="llamacpp")) as upstream, running(remote(upstream)) as pipeline:
+    llama = Upstream(TOKENIZER, software="llamacpp")
+    async with listening(llama) as upstream, running(remote(upstream, logprobs=True)) as pipeline:
         assert pipeline.max_model_len == WINDOW
         assert [one.slots for one in pipeline.engines] == [4]
-        assert (await pipeline.generate(sequence(301))).text
+        done = await pipeline.generate(EngineSequence("a", (301,), 12, Sampling(repetition_penalty=1.05)))
+        assert done.text and done.logprobs == TokenLogprobs(-0.375, -0.5)
+    body = upstream.bodies[-1]
+    assert (body["repeat_penalty"], body["logprobs"]) == (1.05, 1)  # in its own words
 
 
 async def test_no_more_sequences_run_there_than_it_has_slots(upstream: Upstream) -> None:
@@ -82,7 +93,7 @@ async def test_slots_that_come_free_together_are_all_taken(upstream: Upstream, m
 async def test_ollama_is_sent_text_in_which_it_finds_no_other_control_tokens(upstream: Upstream) -> None:
     words = TOKENIZER.encode("Where is the station?", add_special_tokens=False).ids
     as_text = TOKENIZER.encode(CONTROL[1][:1], add_special_tokens=False).ids
-    spelled = [*as_text, *model_tokens(TOKENIZER).encode(CONTROL[1][1:])]
+    spelled = [*as_text, *model_tokens(TextTokenizer(TOKENIZER)).encode(CONTROL[1][1:])]
     async with running(remote(upstream, api="ollama")) as pipeline:
         done = await pipeline.generate(EngineSequence("a", (*words, CONTROL[0], *words), 3, Sampling(stop=("#",))))
         assert done.reason == "length"
@@ -100,56 +111,64 @@ async def test_ollama_is_sent_text_in_which_it_finds_no_other_control_tokens(ups
 # ---- failures
 
 
-def _json(value: object, status: int = 200) -> web.Response:
-    return web.json_response(value, status=status)
-
-
-FAULTS = {
-    "500": (lambda: web.Response(status=500), ""),
-    "502 of a proxy": (lambda: web.Response(status=502, text="<html>"), ""),
-    "503": (lambda: web.Response(status=503, headers={"Retry-After": "0"}), ""),
-    "503 while it loads": (lambda: web.Response(status=503), ""),
-    "429": (lambda: web.Response(status=429, headers={"Retry-After": "0"}), ""),
-    "429 with a date": (lambda: web.Response(status=429, headers={"Retry-After": "Fri, 01 Jan 2027"}), ""),
-    "a redirect": (lambda: web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"}), ""),
-    "404": (lambda: web.Response(status=404), ""),
-    "401": (lambda: web.Response(status=401), ""),
-    "400": (lambda: _json({"error": "too long"}, 400), "engine_rejected"),
-    "422": (lambda: _json({"error": "no"}, 422), "engine_rejected"),
-    "no JSON": (lambda: web.Response(text="<html>"), "engine_failed"),
-    "half of a JSON": (lambda: web.Response(text='{"choices": ['), "engine_failed"),
-    "a list": (lambda: _json([1, 2]), "engine_failed"),
-    "choices that are none": (lambda: _json({"choices": "abc"}), "engine_failed"),
-    "a probability that is none": (
-        lambda: _json({"choices": [{"text": "a", "finish_reason": "stop", "logprobs": {"token_logprobs": ["a"]}}]}),
-        "engine_failed",
-    ),
-    "nothing": (lambda: _json({}), ""),
-    "no end": (lambda: _json({"choices": [{"text": "a"}]}), ""),
-    "more than an answer has": (lambda: web.Response(text=" " * 1_500_000), "engine_failed"),
-}
-"""Answers of an engine, and the code that a sequence ends with; empty: it runs again, and is answered."""
-
-
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("name", FAULTS)
-async def test_a_sequence_is_answered_or_ends_with_one_error(upstream: Upstream, name: str, stream: bool) -> None:
-    make, code = FAULTS[name]
-    async with running(remote(upstream)) as pipeline:
-        upstream.faults.append(make())
-        one = sequence(301)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
+async def test_a_sequence_is_answered_or_ends_with_one_error(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch, fault: Fault, stream: bool
+) -> None:
+    monkeypatch.setattr(module, "PAUSES_S", (0.01,))
+    between_s = scaled(0.2) if stream else 0.001  # of a whole answer the limits of all tokens add up
+    timeouts = {"first_token_timeout_s": scaled(0.3), "token_timeout_s": between_s} if fault.then == "nothing" else {}
+    async with running(remote(upstream, **timeouts)) as pipeline:
+        upstream.faults.extend([fault] * (module.FAILURES_SURVIVED + 1 if fault.each_time else 1))
+        one, code = sequence(301), fault.code_of(stream=stream)
         try:
             if stream:
                 *_, done = [item async for item in pipeline.stream(one)]
                 assert isinstance(done, Completion)
             else:
                 done = await pipeline.generate(one)
-        except (EngineRejected, EngineFailed) as error:
-            assert error.code == code or (stream and name == "no end")  # of which a part was shown
+        except DragomanError as error:
+            assert error.code == code
+            assert upstream.url not in error.message
         else:
             assert (done.text.split()[-1], code) == ("301", "")
-        assert (await pipeline.generate(sequence(302))).text.endswith("302")
         assert pipeline.stats().running == 0
+        assert fault.each_time or not upstream.faults
+        upstream.faults.clear()
+        for engine in pipeline.engines:
+            engine.busy_until_s = 0.0
+        assert (await pipeline.generate(sequence(302))).text.endswith("302")
+
+
+def test_the_table_of_failures_is_that_of_the_docs() -> None:
+    assert len(FAULTS) >= 30
+    page = (ROOT / "docs/engines.md").read_text(encoding="utf-8")
+    assert "\n".join(table()) in page, "python -m tests.pipelines.faults prints the table"
+
+
+async def test_a_sequence_that_is_cancelled_is_cancelled_there(upstream: Upstream) -> None:
+    upstream.gate.clear()
+    async with running(remote(upstream)) as pipeline:
+        whole = asyncio.create_task(pipeline.generate(sequence(301)))
+        await until(lambda: len(upstream.bodies) == 1, "the request")
+        whole.cancel()
+        await until(lambda: upstream.cancelled == 1, "its end there")
+        upstream.gate.set()
+        items = pipeline.stream(EngineSequence("b", tuple(range(300, 500)), 900))
+        assert isinstance(await anext(items), Delta)
+        await items.aclose()
+        await until(lambda: upstream.cancelled == 2, "the stream's end there")
+        assert pipeline.stats().running == 0
+
+
+async def test_what_has_two_engines_waits_for_none_that_is_busy(upstream: Upstream) -> None:
+    async with listening(Upstream(TOKENIZER)) as busy, running(remote(busy, upstream)) as pipeline:
+        busy.faults.append(next(fault for fault in FAULTS if fault.code == "queue_full"))
+        done = await asyncio.gather(*(pipeline.generate(sequence(300 + number)) for number in range(4)))
+        assert [one.text.split()[-1] for one in done] == [str(300 + number) for number in range(4)]
+        assert [one.busy for one in pipeline.stats().remote] == [True, False]
+        assert [one.losses for one in pipeline.stats().remote] == [0, 0]
 
 
 async def test_an_engine_that_does_not_answer_in_time_is_lost(upstream: Upstream) -> None:
@@ -236,6 +255,15 @@ async def test_an_engine_with_another_model_or_other_tokens_is_refused(upstream:
     upstream.tokenizer = other
     with pytest.raises(ConfigError, match="--model"):
         await remote(upstream).start()
+
+
+async def test_an_engine_that_reads_text_as_other_tokens_is_found_by_their_number(upstream: Upstream) -> None:
+    prompt = TOKENIZER.encode("Where is the station? Behind the house.", add_special_tokens=False).ids
+    async with running(remote(upstream, api="ollama")) as pipeline:
+        assert (await pipeline.generate(EngineSequence("a", tuple(prompt), 12))).prompt_tokens == len(prompt)
+        upstream.tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+        with pytest.raises(EngineFailed, match="--model"):
+            await pipeline.generate(EngineSequence("b", tuple(prompt), 12))
 
 
 def test_a_file_of_authorities_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -1,16 +1,18 @@
 """An engine elsewhere, in this process: the HTTP APIs of vLLM, llama-server and Ollama over the fake pipeline.
 
-It can fail: `faults` are answers that come instead, in their order; `gate` holds sequences until it is opened.
+It can fail: `faults` come instead of answers, in their order; `gate` holds sequences until it is opened.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -19,7 +21,9 @@ from tokenizers import Tokenizer
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.types import Completion, Delta, EngineSequence
 from tests.pipelines.building import STEP_S
+from tests.pipelines.faults import Fault
 from tests.pipelines.scripted import WINDOW, answer
+from wholetext.markup.spans import pseudolocalized
 
 MODEL = "small"
 
@@ -33,11 +37,12 @@ class Upstream:
     pipeline: FakePipeline = field(
         default_factory=lambda: FakePipeline(answer, slots=8, step_s=STEP_S, max_model_len=WINDOW)
     )
-    faults: deque[web.StreamResponse] = field(default_factory=deque[web.StreamResponse])
+    faults: deque[Fault] = field(default_factory=deque[Fault])
     bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     cut_after_first: bool = False  # streams break off after their first event
+    cancelled: int = 0  # requests that their client has left
     port: int = 0
 
     @property
@@ -82,12 +87,16 @@ class Upstream:
         return web.json_response({"model_info": {"llama.context_length": WINDOW}})
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
+        is_llama = self.software == "llamacpp"
+
         def sequence(body: dict[str, Any]) -> EngineSequence:
             return EngineSequence("", tuple(body["prompt"]), body["max_tokens"], forced=body.get("ignore_eos", False))
 
         def event(text: str, end: Completion | None) -> dict[str, Any]:
             usage = end and {"prompt_tokens": end.prompt_tokens, "completion_tokens": end.completion_tokens}
-            logprobs = {"token_logprobs": [-0.5, -0.25]} if end is not None else None
+            values = [-0.5, -0.25]
+            theirs = {"content": [{"logprob": one} for one in values]} if is_llama else {"token_logprobs": values}
+            logprobs = theirs if end is not None else None
             choice = {"text": text, "finish_reason": end and end.reason, "logprobs": logprobs}
             return {"choices": [choice], "usage": usage}
 
@@ -115,12 +124,26 @@ class Upstream:
         form: str,
         last: str,
     ) -> web.StreamResponse:
+        try:
+            return await self._answered(request, sequence_of, event, form, last)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+
+    async def _answered(
+        self,
+        request: web.Request,
+        sequence_of: Callable[[dict[str, Any]], EngineSequence],
+        event: Callable[[str, Completion | None], dict[str, Any]],
+        form: str,
+        last: str,
+    ) -> web.StreamResponse:
         body = await request.json()
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         await self.gate.wait()
         if self.faults:
-            return self.faults.popleft()
+            return await _fail(request, self.faults.popleft())
         if not body["stream"]:
             done = await self.pipeline.generate(sequence_of(body))
             return web.json_response(event(done.text, done))
@@ -136,6 +159,20 @@ class Upstream:
         return response
 
 
+async def _fail(request: web.Request, fault: Fault) -> web.StreamResponse:
+    """Send what comes instead of an answer, past the server's own HTTP."""
+    transport = request.transport
+    assert transport is not None
+    transport.write(fault.sent)
+    if fault.then == "nothing":
+        await asyncio.Event().wait()  # until the client has left
+    elif fault.then == "reset":
+        transport.abort()
+    else:
+        transport.close()
+    return web.Response()
+
+
 @asynccontextmanager
 async def listening(upstream: Upstream) -> AsyncGenerator[Upstream]:
     """The server at `upstream.url` (of the same port as before) until the block ends, which breaks its connections."""
@@ -149,3 +186,19 @@ async def listening(upstream: Upstream) -> AsyncGenerator[Upstream]:
         yield upstream
     finally:
         await runner.cleanup()
+
+
+async def main(folder: str, port: int) -> None:
+    """An engine as a process: for the model in `folder`, until it is killed. It answers so that no check objects."""
+    tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+
+    def answered(sequence: EngineSequence) -> str:
+        return pseudolocalized(tokenizer.decode(sequence.prompt_token_ids))
+
+    own = FakePipeline(answered, slots=16, step_s=0.0, max_model_len=1024)
+    async with listening(Upstream(tokenizer, pipeline=own, port=port)):
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

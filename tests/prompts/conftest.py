@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
 
 from dragoman.prompts.catalog import profiles
 from dragoman.prompts.lengths import parallel_text
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.prompts.vendor import ChatTemplate
 
 FAMILIES = ("byte-level", "gemma", "llama-legacy", "llama-first")
 CHATML = (
@@ -126,10 +126,8 @@ def build(family: str, controls: Iterable[str]) -> Tokenizer:
 def toy(family: str, name: str) -> TextTokenizer:
     """A tokenizer of `family` for the profile `name`, with a chat template where the profile needs the checkpoint's."""
     tokenizer = build(family, control_tokens(profiles()[name]))
-    chat = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, chat_template=GEMMA_CHAT if family == "gemma" else CHATML
-    )
-    return TextTokenizer(tokenizer.to_str(), chat if profiles()[name].wire is None else None, f"{family} toy")
+    chat = ChatTemplate(GEMMA_CHAT if family == "gemma" else CHATML)
+    return TextTokenizer(tokenizer, chat if profiles()[name].wire is None else None, f"{family} toy")
 
 
 @pytest.fixture(params=FAMILIES)

@@ -107,6 +107,6 @@ def test_a_tokenizer_that_encodes_templates_differently_is_a_difference(make_tok
     # Matched after normalisation, so the space before the text lands before the token instead of after it.
     raw.add_tokens([AddedToken(token, special=True, normalized=True) for token in ("<|im_start|>", "<|im_end|>")])
     profile = replace(profiles()["lmt-60"], optional_stop_tokens=())
-    difference = compare(profile, TextTokenizer(raw.to_str()))
+    difference = compare(profile, TextTokenizer(raw))
     assert difference is not None
     assert difference.what == "tokens"

@@ -18,6 +18,7 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import parallel_text
 from dragoman.prompts.profile import Profile, ProfileTemplate
 from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.prompts.vendor import ChatTemplate
 from dragoman.types import PromptOptions, Role
 from tools.phrasebook import tokenizer as phrasebook
 
@@ -180,7 +181,7 @@ def test_the_phrasebook_is_asked_as_it_was_trained(tmp_path: Path) -> None:
 def test_a_control_token_split_between_template_and_text_is_not_one(
     make_tokenizer: Callable[[str, Iterable[str]], Tokenizer], family: str
 ) -> None:
-    tokenizer = TextTokenizer(make_tokenizer(family, ["<|im_start|>", "<|im_end|>"]).to_str())
+    tokenizer = TextTokenizer(make_tokenizer(family, ["<|im_start|>", "<|im_end|>"]))
     split = replace(
         profiles()["lmt-60"],
         wire="<|im_start|><|im_{user}end|><|im_end|>",
@@ -194,7 +195,7 @@ def test_a_control_token_split_between_template_and_text_is_not_one(
 
 
 def test_bos_of_the_tokenizer_is_put_first_once(make_tokenizer: Callable[[str, Iterable[str]], Tokenizer]) -> None:
-    tokenizer = TextTokenizer(make_tokenizer("llama-legacy", ["<|im_start|>", "<|im_end|>"]).to_str())
+    tokenizer = TextTokenizer(make_tokenizer("llama-legacy", ["<|im_start|>", "<|im_end|>"]))
     begin = tokenizer.control_id("<s>")
     plain = replace(profiles()["lmt-60"], bos="tokenizer", optional_stop_tokens=())
     doubled = replace(plain, wire="<s>" + (plain.wire or ""))
@@ -210,7 +211,7 @@ def test_white_space_that_a_control_token_absorbs_is_not_encoded(
     raw.add_tokens(
         [AddedToken("<|user|>", special=True, rstrip=True), AddedToken("<|end|>", special=True, lstrip=True)]
     )
-    tokenizer = TextTokenizer(raw.to_str())
+    tokenizer = TextTokenizer(raw)
     profile = replace(
         profiles()["lmt-60"],
         wire="<|user|>\n{user}\n<|end|>\n",
@@ -226,12 +227,10 @@ def test_white_space_that_a_control_token_absorbs_is_not_encoded(
 def test_a_tokenizer_without_the_profiles_tokens_is_refused(
     make_tokenizer: Callable[[str, Iterable[str]], Tokenizer],
 ) -> None:
-    lacking = TextTokenizer(
-        make_tokenizer("byte-level", ["<|bos|>", "<|sep|>", "<|eos|>", "<|en|>", "<|zh|>"]).to_str()
-    )
+    lacking = TextTokenizer(make_tokenizer("byte-level", ["<|bos|>", "<|sep|>", "<|eos|>", "<|en|>", "<|zh|>"]))
     with pytest.raises(ConfigError, match=r"no token '<\|ja\|>'"):
         PromptEncoder(profiles()["phrasebook"], lacking)
-    without_stop = TextTokenizer(make_tokenizer("byte-level", ["<|startoftext|>", "<|extra_0|>"]).to_str())
+    without_stop = TextTokenizer(make_tokenizer("byte-level", ["<|startoftext|>", "<|extra_0|>"]))
     with pytest.raises(ConfigError, match=r"no token '<\|eos\|>'"):
         PromptEncoder(profiles()["hunyuan-mt"], without_stop)
 
@@ -403,8 +402,7 @@ def test_a_chat_that_the_template_does_not_take_is_refused(
 ) -> None:
     strict = "{% for m in messages %}{{ raise_exception('no') if m.role == 'assistant' }}{{ m.content }}{% endfor %}"
     tokenizer = make_tokenizer("byte-level", CONTROLS)
-    chat = PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=strict)
-    encoder = PromptEncoder(profiles()["chat"], TextTokenizer(tokenizer.to_str(), chat))
+    encoder = PromptEncoder(profiles()["chat"], TextTokenizer(tokenizer, ChatTemplate(strict)))
     assert encoder.takes_chats
     assert encoder.encode_chat(TALK[:2]).token_ids
     with pytest.raises(InvalidRequest):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from tests.prompts.test_encoder import BENIGN, HOSTILE, controls_of, decode, hostile_texts, opening, runs_of, same
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
 
 from dragoman.errors import ConfigError
 from dragoman.prompts.catalog import profiles
@@ -18,7 +17,8 @@ from dragoman.prompts.check import compare
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.options import FormalityWords, MarkForm
 from dragoman.prompts.profile import ExampleForm, Language, Profile, ProfileTemplate
-from dragoman.prompts.tokenizer import ChatTemplate, TextTokenizer
+from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.prompts.vendor import ChatTemplate
 from dragoman.types import Example, PromptOptions
 
 TAKING = ("chat", "eurollm", "qwen3", "tower-plus")
@@ -39,7 +39,7 @@ def wired(make_tokenizer: MakeTokenizer, *templates: ProfileTemplate, **values: 
     languages = {tag: Language(tag.upper(), tag) for tag in ("en", "de")}
     given: dict[str, Any] = {"wire": WIRE, "examples": ExampleForm(TURN), "control_tokens": controls} | values
     profile = Profile("p", "P", "chat", templates, languages, **given)
-    return PromptEncoder(profile, TextTokenizer(make_tokenizer("byte-level", controls).to_str()))
+    return PromptEncoder(profile, TextTokenizer(make_tokenizer("byte-level", controls)))
 
 
 def test_the_profiles_of_instruct_models_take_examples_and_no_other(make_toy: MakeToy) -> None:
@@ -155,8 +155,7 @@ def test_the_halves_of_an_example_have_the_escapes_the_answer_tags_and_the_marks
 
 def chat_of(make_tokenizer: MakeTokenizer, template: str) -> PromptEncoder:
     tokenizer = make_tokenizer("byte-level", ())
-    chat = PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=template)
-    return PromptEncoder(profiles()["chat"], TextTokenizer(tokenizer.to_str(), cast(ChatTemplate, chat)))
+    return PromptEncoder(profiles()["chat"], TextTokenizer(tokenizer, ChatTemplate(template)))
 
 
 @pytest.mark.parametrize(

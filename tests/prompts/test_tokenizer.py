@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import transformers
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -52,21 +51,6 @@ def test_the_packaged_tokenizer_is_loaded_without_torch() -> None:
     assert (int(count) > 0, has_torch) == (True, "False")
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_code_that_comes_with_a_model_runs_only_if_it_is_trusted(
-    trusted: bool, make_tokenizer: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[dict[str, Any]] = []
-
-    def from_pretrained(model: str, **options: Any) -> PreTrainedTokenizerFast:
-        given.append({"model": model, **options})
-        return PreTrainedTokenizerFast(tokenizer_object=make_tokenizer("byte-level", []))
-
-    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", from_pretrained)
-    TextTokenizer.load("vendor/model", trust_remote_code=trusted)
-    assert given == [{"model": "vendor/model", "trust_remote_code": trusted}]
-
-
 @pytest.mark.parametrize(
     ("template", "message"), [(None, "has no chat template"), ("{{ raise_exception('no such role') }}", "no such role")]
 )
@@ -80,7 +64,7 @@ def test_without_a_chat_template_that_renders_a_chat_is_a_config_error(
 
 
 def test_count_is_what_the_model_would_read(make_tokenizer: Build, family: str) -> None:
-    tokenizer = TextTokenizer(make_tokenizer(family, ["<|im_end|>"]).to_str())
+    tokenizer = TextTokenizer(make_tokenizer(family, ["<|im_end|>"]))
     assert tokenizer.count("") == 0
     assert tokenizer.count("<|im_end|>") > 1
     assert tokenizer.count("Good morning!") == len(tokenizer.encode_template("Good morning!"))
@@ -89,12 +73,12 @@ def test_count_is_what_the_model_would_read(make_tokenizer: Build, family: str) 
 def test_a_template_is_split_at_the_longest_token() -> None:
     raw = Tokenizer.from_str(LETTERS)
     raw.add_special_tokens(["<a", "<a>", "<a>b"])
-    tokenizer = TextTokenizer(raw.to_str())
+    tokenizer = TextTokenizer(raw)
     assert tokenizer.split("x<a>by<a>z<a") == ["x", "<a>b", "y", "<a>", "z", "<a", ""]
 
 
 def test_white_space_tokens_are_text(make_tokenizer: Build) -> None:
-    tokenizer = TextTokenizer(make_tokenizer("gemma", []).to_str())
+    tokenizer = TextTokenizer(make_tokenizer("gemma", []))
     assert not tokenizer.has("\n\n")
     assert tokenizer.encode_text("a\n\nb") == tokenizer.encode_template("a\n\nb")
     assert tokenizer.added_ids.isdisjoint(tokenizer.encode_text("a\n\nb"))
@@ -103,22 +87,22 @@ def test_white_space_tokens_are_text(make_tokenizer: Build) -> None:
 def test_unknown_characters_are_not_taken_for_control_tokens() -> None:
     raw = Tokenizer.from_str(LETTERS)
     raw.add_special_tokens(["<unk>"])
-    tokenizer = TextTokenizer(raw.to_str())
+    tokenizer = TextTokenizer(raw)
     assert tokenizer.encode_text("é") == [0]
     assert 0 not in tokenizer.added_ids
 
 
 def test_opening_ids_are_what_the_tokenizer_puts_first(make_tokenizer: Build) -> None:
     raw = make_tokenizer("llama-legacy", [])
-    assert TextTokenizer(raw.to_str()).opening_ids == (raw.token_to_id("<s>"),)
-    assert TextTokenizer(make_tokenizer("byte-level", []).to_str()).opening_ids == ()
+    assert TextTokenizer(raw).opening_ids == (raw.token_to_id("<s>"),)
+    assert TextTokenizer(make_tokenizer("byte-level", [])).opening_ids == ()
 
 
 def test_truncation_saved_with_a_tokenizer_does_not_cut_texts(make_tokenizer: Build) -> None:
     raw = make_tokenizer("byte-level", [])
     raw.enable_truncation(4)
     raw.enable_padding(length=8)
-    tokenizer = TextTokenizer(raw.to_str())
+    tokenizer = TextTokenizer(raw)
     text = "A sentence of more than four tokens."
     assert tokenizer.encode_text(text) == tokenizer.encode_template(text)
     assert len(tokenizer.encode_text(text)) > 4

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
 from dragoman import phrasebook
 from dragoman.engine.spec import resolve
@@ -14,11 +15,13 @@ from dragoman.errors import EngineDead, StorageUnavailable
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
 from dragoman.service.stack import choose_model
-from dragoman.settings import ModelSettings, Settings, StorageSettings
+from dragoman.settings import CacheSettings, ModelSettings, PipelineSettings, RemoteSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
 from dragoman.types import Planned, TextDelta, TranslationRequest
+from tests.pipelines.upstream import Upstream, listening
 from tests.serving import service_over, slow_service
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, until
+from wholetext.markup.spans import pseudolocalized
 
 
 class FailingPipeline(FakePipeline):
@@ -70,3 +73,22 @@ async def test_closing_a_stream_frees_its_sequences_before_it_returns() -> None:
     assert service.pipeline.stats().running == 0
     assert (service.admission.calls, service.calls.registry.in_flight) == (0, 0)
     await service.stop()
+
+
+async def test_no_more_sequences_leave_the_fair_order_than_engines_elsewhere_have_slots() -> None:
+    tokenizer = Tokenizer.from_file(str(phrasebook.model_dir() / "tokenizer.json"))
+    engine = FakePipeline(lambda sequence: pseudolocalized(tokenizer.decode(sequence.prompt_token_ids)))
+    async with listening(Upstream(tokenizer, software="llamacpp", pipeline=engine)) as upstream:  # of 4 slots
+        settings = Settings(
+            pipeline=PipelineSettings("remote"), remote=RemoteSettings(upstream.url), cache=CacheSettings(max_bytes=0)
+        )
+        service = TranslationService.from_settings(settings)
+        await service.start()
+        upstream.gate.clear()
+        texts = tuple(f"Good morning number {number}." for number in range(12))
+        task = asyncio.create_task(service.calls.translate(TranslationRequest(texts, "ja", "en")))
+        await until(lambda: service.pipeline.stats().waiting == 1, "what waits in the engine")
+        assert service.pipeline.stats().running == 4
+        upstream.gate.set()
+        assert [one.text for one in await task] == [pseudolocalized(text) for text in texts]
+        await service.stop()

@@ -12,7 +12,6 @@ import pytest
 from dragoman import phrasebook
 from dragoman.engine.spec import resolve
 from dragoman.errors import ConfigError
-from dragoman.prompts import catalog
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service import stack
 from dragoman.settings import CacheSettings, EngineSettings, ModelSettings, PipelineSettings, RemoteSettings, Settings
@@ -22,17 +21,26 @@ def test_trust_remote_code_reaches_the_tokenizer(monkeypatch: pytest.MonkeyPatch
     given: list[bool] = []
     load = TextTokenizer.load
 
-    def loading(path: str, *, trust_remote_code: bool = False) -> Any:
+    def loading(folder: Path, *, name: str, trust_remote_code: bool) -> Any:
         given.append(trust_remote_code)
-        return load(path)
+        return load(folder, name=name)
 
+    stack.text_tokenizer.cache_clear()
     monkeypatch.setattr(TextTokenizer, "load", loading)
     stack.load_prompts(stack.choose_model(ModelSettings(), trust_remote_code=True))
     stack.load_prompts(stack.choose_model(ModelSettings()))
-    config = {"architectures": ["LlamaForCausalLM"]}
-    with pytest.raises(ConfigError):  # the packaged tokenizer has no chat template
-        catalog.select(str(phrasebook.model_dir()), config, trust_remote_code=True)
-    assert given == [True, False, True]
+    assert given == [True, False]
+
+
+@pytest.mark.parametrize("template", ["", "{{ messages[0].content }}"])
+def test_a_model_that_no_profile_fits_is_one_for_chats_if_it_has_a_chat_template(tmp_path: Path, template: str) -> None:
+    (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    if template:
+        (tmp_path / "chat_template.jinja").write_text(template)
+        assert stack.choose_model(ModelSettings(path=str(tmp_path))).profile.name == "chat"
+    else:
+        with pytest.raises(ConfigError, match="has no chat template"):
+            stack.choose_model(ModelSettings(path=str(tmp_path)))
 
 
 def test_probabilities_are_reported_where_the_model_is_calibrated(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from dragoman.gpu import NvmlGpus
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.telemetry.metrics import GpuCollector, StatsCollector
-from dragoman.wire import EngineStats, RecorderStats, Stats
+from dragoman.wire import EngineStats, RecorderStats, RemoteEngineStats, Stats
 from tests.telemetry.nvml_stand_in import stand_in
 
 
@@ -38,7 +38,7 @@ def test_the_state_is_one_of_three() -> None:
 def test_what_an_engine_counts_is_a_counter() -> None:
     collector = collector_of(engine=EngineStats(preemptions=3, restarts=3, hangs=1, finished=7, steps=40, busy_s=1.5))
     families = {family.name: family.type for family in collector.collect()}
-    counters = {name for name, kind in families.items() if kind == "counter" and "_engine_" in name}
+    counters = {name for name, kind in families.items() if kind == "counter" and name.startswith("dragoman_engine_")}
     assert counters == {
         f"dragoman_engine_{name}"
         for name in (
@@ -51,6 +51,21 @@ def test_what_an_engine_counts_is_a_counter() -> None:
     assert [
         registry.get_sample_value("dragoman_engine_restarts_total", {"reason": reason}) for reason in ("crash", "hang")
     ] == [2.0, 1.0]
+
+
+def test_engines_elsewhere_are_shown_by_their_urls() -> None:
+    def engine(url: str, running: int, losses: int, fault: str) -> RemoteEngineStats:
+        return RemoteEngineStats(url=url, slots=8, running=running, losses=losses, busy=False, fault=fault)
+
+    engines = [engine("http://a:8000", 3, 0, ""), engine("http://b:8000", 0, 2, "it did not answer in time")]
+    registry = registry_of(collector_of(engine=EngineStats(remote=engines)))
+    names = (
+        "dragoman_remote_engine_up",
+        "dragoman_remote_engine_running_sequences",
+        "dragoman_remote_engine_losses_total",
+    )
+    shown = [[registry.get_sample_value(name, {"url": one.url}) for name in names] for one in engines]
+    assert shown == [[1.0, 3.0, 0.0], [0.0, 0.0, 2.0]]
 
 
 def test_what_the_recorder_lost_is_counted() -> None:

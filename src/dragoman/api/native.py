@@ -242,4 +242,6 @@ async def healthz(service: Service) -> dict[str, str]:
 async def readyz(service: Service) -> dict[str, str]:
     """503 until the engine has answered a warm-up, while draining, and while the engine restarts after a crash."""
     await service.check_ready()
-    return {"status": "ready"}
+    remote = service.pipeline.stats().remote
+    serving = sum(not one.fault for one in remote)
+    return {"status": "ready", **({"engines": f"{serving} of {len(remote)} answer"} if remote else {})}

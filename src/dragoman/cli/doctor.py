@@ -27,7 +27,6 @@ from dragoman.engine.spec import (
     cpu_instruction_sets,
     device,
     nvidia_gpu_present,
-    resolve,
     vllm_version,
 )
 from dragoman.errors import DragomanError
@@ -113,7 +112,7 @@ def _compiler() -> Diagnosis:
 def _model(settings: Settings) -> Diagnosis:
     try:
         model = stack.choose_model(settings.model, trust_remote_code=settings.engine.trust_remote_code)
-        spec = resolve(model.path, settings.engine, device())
+        spec = stack.engine_spec(settings)
     except DragomanError as error:
         return Diagnosis("Model", "fail", error.message)
     kv = f", {spec.kv_bytes_per_token / 1024:.0f} KiB of KV cache a token" if spec.kv_bytes_per_token else ""
@@ -135,15 +134,15 @@ def _port(settings: Settings) -> Diagnosis:
 
 
 @click.command("doctor", cls=SettingsCommand)
-@settings_options("server", "auth", "model", "engine")
+@settings_options("server", "auth", "model", "engine", "remote")
 def command(loaded: Loaded) -> None:
     """Report what this machine can run, and why. Exit code 1 if the server could not start as configured."""
+    is_here = loaded.settings.pipeline.name not in stack.WITHOUT_VLLM
+    of_engine = (_gpu, *((_cpu, _compiler) if device() == "cpu" else ()), _vllm)
     checks: tuple[Callable[[], Diagnosis], ...] = (
         _python,
         _memory,
-        _gpu,
-        *((_cpu, _compiler) if device() == "cpu" else ()),
-        _vllm,
+        *(of_engine if is_here else ()),
         lambda: _model(loaded.settings),
         lambda: _port(loaded.settings),
     )

@@ -1,4 +1,4 @@
-"""What a checkpoint's files say of it, in a local folder or on the Hugging Face hub: configuration, window, sizes.
+"""A checkpoint's files, in a local folder or on the Hugging Face hub, and what they say of it: configuration, window, sizes.
 
 A hub id is read through `huggingface_hub`: from its local cache where there is no network (or HF_HUB_OFFLINE is set).
 """
@@ -20,6 +20,8 @@ _OTHER_ATTENTION = (
     "attn_logit_softcapping", "attn_type_list", "is_encoder_decoder", "kv_lora_rank", "linear_num_value_heads",
     "mamba_d_state", "q_lora_rank", "ssm_state_size", "state_size",
 )  # fmt: skip
+_PROMPT_FILES = ("*.json", "*.jinja", "*.model", "*.py", "*.txt", "*.tiktoken")
+"""In the folder of a checkpoint: its tokenizer in every form, with the code that some have, and its chat template."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -69,6 +71,27 @@ def revision(model: str) -> str:
         return _hub_config(model).parent.name
     files = sorted((file.name, file.stat()) for file in folder.iterdir() if file.is_file())
     return json.dumps([(name, stat.st_size, stat.st_mtime_ns) for name, stat in files])
+
+
+@cache
+def prompt_files(model: str) -> Path:
+    """Return the folder of a checkpoint's tokenizer and chat template; from the hub they are downloaded to its local cache.
+
+    Raises `ConfigError` as `read_config` does.
+    """
+    folder = Path(model)
+    if folder.is_dir():
+        return folder
+    import huggingface_hub
+
+    hub: Any = huggingface_hub  # its functions are typed in part
+    of_commit = _hub_config(model).parent
+    try:
+        return Path(hub.snapshot_download(model, revision=of_commit.name, allow_patterns=list(_PROMPT_FILES)))
+    except Exception as error:  # noqa: BLE001  # of the HTTP client, which differs between versions
+        raise ConfigError(
+            f"model {model}: its tokenizer cannot be read from the hub: {error}", param="model.path"
+        ) from None
 
 
 def window(config: dict[str, Any]) -> int:

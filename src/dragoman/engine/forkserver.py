@@ -29,6 +29,7 @@ from typing import Any
 from dragoman.engine.folders import check_folders, name_the_user
 from dragoman.engine.process import ignoring_terminal_signals, keep_compiled_code, log_to_file, streams_to_file
 from dragoman.engine.spec import device
+from dragoman.errors import ConfigError
 from dragoman.guard import guard_children
 from dragoman.settings import Settings
 
@@ -52,9 +53,16 @@ def prepare(settings: Settings) -> Path | None:
     """Before vLLM is imported: where it logs, where it keeps what it compiles, and the fork server for `continuous`.
 
     As early as possible, since nothing of a start takes longer. Returns the engine's log file; None: it logs to the
-    terminal. A second call changes nothing. Raises `ConfigError` if this user cannot write what the server needs.
+    terminal. A second call changes nothing. Raises `ConfigError` if this user cannot write what the server needs, or vLLM is
+    needed and not installed.
     """
     check_folders(settings)
+    if settings.pipeline.name == "continuous" and importlib.util.find_spec("vllm") is None:
+        raise ConfigError(
+            "vLLM is not installed: pip install 'dragoman[cpu]' or 'dragoman[cuda]' for an engine here,"
+            " or name one that runs elsewhere with --engine-url",
+            param="pipeline.name",
+        )
     log_file = Path(settings.log.engine_file) if settings.log.engine_file else None
     on_cpu = device() == "cpu"
     if log_file is not None:

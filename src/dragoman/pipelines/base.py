@@ -2,8 +2,8 @@
 
 A pipeline takes token ids and gives text. It knows nothing of languages, of HTTP or of admission: its callers have already
 decided that the work shall be done. Every sequence handed to a pipeline ends in exactly one `Completion` or one
-`DragomanError` (`EngineRejected`, `EngineFailed`, `EngineDead`); cancelling the awaiting task, or closing the iterator,
-frees what the sequence held.
+`DragomanError` (`EngineRejected`, `EngineFailed`, `EngineDead`, or `QueueFull` of an engine elsewhere); cancelling the
+awaiting task, or closing the iterator, frees what the sequence held.
 """
 
 from __future__ import annotations

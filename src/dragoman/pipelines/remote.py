@@ -3,13 +3,14 @@
 A sequence goes to the engine with the largest share of free slots. An engine that cannot be reached, or fails, gets none until
 it answers again; what was in flight there runs again, on another engine or on this one later. A stream of which something was
 sent does not: another engine may go on in other words. An engine that says that it is busy is left alone for the time that it
-names.
+names; a sequence that would have to wait long for all of them is refused. Errors for clients name no address.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
@@ -21,12 +22,20 @@ from typing import Any, cast
 import aiohttp
 import orjson
 
-from dragoman.errors import ConfigError, DragomanError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
+from dragoman.errors import (
+    ConfigError,
+    DragomanError,
+    EngineDead,
+    EngineFailed,
+    EngineRejected,
+    EngineRestarting,
+    QueueFull,
+)
 from dragoman.pipelines.remote_apis import Api, Chunk, Json, Served, joined
 from dragoman.settings import DEFAULT_SLOTS, RemoteSettings
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, Delta, EngineSequence, Timings
-from dragoman.wire import EngineStats
+from dragoman.wire import EngineStats, RemoteEngineStats
 
 log = logging.getLogger("dragoman.pipelines")
 
@@ -45,7 +54,7 @@ ASK_S = 20.0
 PAUSES_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Before an engine that is lost is asked again; the last one also between questions to one that is not."""
 MOST_BUSY_S = 30.0
-"""For which an engine may ask to be left alone at a time."""
+"""For which an engine may ask to be left alone at a time, and the longest wait of a sequence while all of them do."""
 
 
 class _Lost(Exception):
@@ -69,12 +78,31 @@ class RemoteEngine:
     fault: str = "it has not answered yet"  # why it gets no sequences; empty: it does
     lost: asyncio.Event = field(default_factory=asyncio.Event)
     since_s: float = field(default_factory=monotonic)  # when that began
+    losses: int = 0
     busy_until_s: float = 0.0
     slots: int = DEFAULT_SLOTS
 
     @property
+    def is_busy(self) -> bool:
+        return monotonic() < self.busy_until_s
+
+    @property
     def is_free(self) -> bool:
-        return not self.fault and self.in_flight < self.slots and monotonic() >= self.busy_until_s
+        return not self.fault and self.in_flight < self.slots and not self.is_busy
+
+    def stats(self) -> RemoteEngineStats:
+        served = self.served or Served("")
+        return RemoteEngineStats(
+            url=self.url,
+            software=served.software,
+            model=served.model,
+            window=served.window,
+            slots=self.slots,
+            running=self.in_flight,
+            losses=self.losses,
+            busy=self.is_busy,
+            fault=self.fault,
+        )
 
 
 class RemotePipeline:
@@ -167,6 +195,7 @@ class RemotePipeline:
     def _lose(self, engine: RemoteEngine, fault: str) -> None:
         if self._ended is None and not engine.fault:
             engine.since_s = monotonic()
+            engine.losses += 1
             self._gauge.stats.restarts += 1
             log.warning("the engine %s: %s; %d sequences of it run again", engine.url, fault, engine.in_flight)
         engine.fault = fault
@@ -226,7 +255,13 @@ class RemotePipeline:
         if self._ended is not None:
             raise EngineDead(self._ended.message)
         if all(one.fault and monotonic() - one.since_s > LOST_S for one in self.engines):
-            raise EngineDead(f"no engine answers: {self.engines[0].url}: {self.engines[0].fault}")
+            raise EngineDead("no engine answers")
+
+    def _check_busy(self, submitted_s: float) -> None:
+        """Raise `QueueFull` for a sequence that would have to wait too long for the first of all engines."""
+        until_s = min(math.inf if one.fault else one.busy_until_s for one in self.engines)
+        if MOST_BUSY_S < until_s - submitted_s < math.inf:
+            raise QueueFull("all engines are busy", retry_after_s=math.ceil(until_s - monotonic()))
 
     def _load(self) -> None:
         self._gauge.load(sum(one.in_flight for one in self.engines), len(self._waiters), 0.0)
@@ -257,6 +292,7 @@ class RemotePipeline:
                     return
                 except _Busy as busy:
                     engine.busy_until_s = monotonic() + min(busy.retry_after_s, MOST_BUSY_S)
+                    self._check_busy(submitted_s)
                 except _Lost as fault:
                     self._check_lost()  # by `shutdown`
                     self._lose(engine, str(fault))
@@ -330,13 +366,13 @@ class RemotePipeline:
 
     def stats(self) -> EngineStats:
         self._load()
-        return self._gauge.snapshot()
+        return self._gauge.snapshot().model_copy(update={"remote": [one.stats() for one in self.engines]})
 
     async def check_health(self) -> None:
         if self._ended is not None:
             raise EngineDead(self._ended.message)
         if all(one.fault for one in self.engines):
-            raise EngineRestarting("; ".join(f"{one.url}: {one.fault}" for one in self.engines))
+            raise EngineRestarting(f"none of {len(self.engines)} engines answers; sequences wait for them")
 
     async def crashed(self) -> EngineDead:
         """Never: engines elsewhere are waited for."""
@@ -378,13 +414,9 @@ async def _raise(response: aiohttp.ClientResponse) -> None:
     after = response.headers.get("Retry-After", "")
     if status == 429 or (status == 503 and after):  # without it, llama-server's says that it loads its model
         raise _Busy(float(after) if after.isdigit() else 1.0)
-    if status >= 500:
-        raise _Lost(f"it answered with status {status}")
     if status in (400, 413, 422):
         raise EngineRejected(f"the engine refused the prompt with status {status}")
-    if status in (401, 403):
-        raise _Lost(f"it refused the key with status {status}: see remote.api_key")
-    raise _Lost(f"it answered with status {status}")
+    raise _Lost(f"it answered with status {status}{': see remote.api_key' if status in (401, 403) else ''}")
 
 
 async def _answers(

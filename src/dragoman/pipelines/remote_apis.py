@@ -45,6 +45,10 @@ class Chunk:
     logprobs: tuple[float, ...] = ()
 
 
+_LLAMA_SERVER = "llamacpp"
+"""As it names itself in `/v1/models`."""
+
+
 class ModelTokens:
     """The model's tokenizer with its control tokens, as an engine elsewhere has it."""
 
@@ -54,8 +58,9 @@ class ModelTokens:
         self._control = frozenset(control.values())
         self._opening = opening
         names = sorted(control, key=control.__getitem__)[:5]
-        self.probe = " ".join(["Grüße aus 東京,", *names, "안녕하세요 42!"])
-        """A text in several scripts with control tokens: tokenizers that make the same ids of it count as one."""
+        self.probe = "".join(["Grüße aus 東京, 안녕하세요 42!", *names])
+        """A text in several scripts with control tokens: tokenizers that make the same ids of it count as one. After a control
+        token it has no text: there versions of one library differ in spaces."""
 
     def encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
@@ -97,7 +102,11 @@ class Api(Protocol):
 
 
 def joined(chunks: Sequence[Chunk], sequence: EngineSequence) -> Completion | None:
-    """The completion that they make; None: its end is missing."""
+    """The completion that they make; None: its end is missing.
+
+    Raises `EngineFailed` where the engine has read another number of tokens than the prompt has, BOS aside: so its tokenizer
+    is another one. Of an API that takes text, the start's first prompt is what shows it.
+    """
     last = Chunk(
         "".join(one.text for one in chunks),
         next((one.reason for one in reversed(chunks) if one.reason), None),
@@ -108,7 +117,12 @@ def joined(chunks: Sequence[Chunk], sequence: EngineSequence) -> Completion | No
     if last.reason is None:
         return None
     logprobs = TokenLogprobs(sum(last.logprobs) / len(last.logprobs), min(last.logprobs)) if last.logprobs else None
-    prompt_tokens = last.prompt_tokens or len(sequence.prompt_token_ids)
+    sent = len(sequence.prompt_token_ids)
+    prompt_tokens = last.prompt_tokens or sent
+    if abs(prompt_tokens - sent) > 1:
+        raise EngineFailed(
+            f"the engine read {prompt_tokens} tokens where the prompt has {sent}: its model has another tokenizer than --model"
+        )
     return Completion(last.text, last.reason, prompt_tokens, last.completion_tokens or 0, logprobs=logprobs)
 
 
@@ -138,14 +152,15 @@ class OpenAiCompletions:
         own = next(one for one in listed if one["id"] == name)
         software = str(own.get("owned_by") or "")
         window, slots = own.get("max_model_len"), None
-        if software == "llamacpp":
+        is_llama = software == _LLAMA_SERVER
+        if is_llama:
             properties = await ask("GET", "/props", None)
             window = properties.get("default_generation_settings", {}).get("n_ctx")
             slots = properties.get("total_slots")
-        await self._check_tokens(ask, name, is_llama=software == "llamacpp")
+        await self._check_tokens(ask, name, is_llama)
         return Served(name, window, slots, software)
 
-    async def _check_tokens(self, ask: Ask, model: str, *, is_llama: bool) -> None:
+    async def _check_tokens(self, ask: Ask, model: str, is_llama: bool) -> None:
         """The engine reads the probe as the same ids: else prompts would be other words there."""
         probe = self._tokens.probe
         body = (
@@ -162,29 +177,28 @@ class OpenAiCompletions:
 
     def body(self, sequence: EngineSequence, served: Served, *, stream: bool) -> Json:
         sampling = sequence.sampling
+        is_llama = served.software == _LLAMA_SERVER
+        penalty = "repeat_penalty" if is_llama else "repetition_penalty"
+        # All of them: what is not sent is the engine's own default, in vLLM of the checkpoint's generation_config.json.
         body: dict[str, Any] = {
             "model": served.model,
             "prompt": sequence.prompt_token_ids,
             "max_tokens": sequence.max_tokens,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
-            "stream": stream,
-        }
-        more: dict[str, Any] = {
             "top_k": sampling.top_k,
-            "repetition_penalty": 0.0 if sampling.repetition_penalty == 1.0 else sampling.repetition_penalty,
+            "min_p": 0.0,
+            penalty: sampling.repetition_penalty,
             "presence_penalty": sampling.presence_penalty,
             "stop": list(sampling.stop),
             "stop_token_ids": list(sampling.stop_token_ids),
             "ignore_eos": sequence.forced,
+            "stream": stream,
         }
-        body |= {name: value for name, value in more.items() if value}
-        if "repetition_penalty" in body:
-            body["repeat_penalty"] = body["repetition_penalty"]  # llama-server's name
         if sampling.seed is not None:
             body["seed"] = sampling.seed
         if self._logprobs:
-            body["logprobs"] = 0  # of the chosen tokens alone
+            body["logprobs"] = int(is_llama)  # of the chosen tokens alone; llama-server has none for 0
         return body | ({"stream_options": {"include_usage": True}} if stream else {})
 
     def chunk(self, answer: Json) -> Chunk:
@@ -193,7 +207,8 @@ class OpenAiCompletions:
             usage: Json = answer.get("usage") or {}
             choice: Json = choices[0] if choices else {}
             logprobs: Json = choice.get("logprobs") or {}
-            found: list[float | None] = logprobs.get("token_logprobs") or []
+            listed: list[Json] = logprobs.get("content") or []  # llama-server's
+            found: list[float | None] = logprobs.get("token_logprobs") or [one["logprob"] for one in listed]
             ended = choice.get("finish_reason")
             return Chunk(
                 str(choice.get("text") or ""),
@@ -234,6 +249,7 @@ class OllamaGenerate:
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "top_k": sampling.top_k,
+            "min_p": 0.0,
             "repeat_penalty": sampling.repetition_penalty,
             "presence_penalty": sampling.presence_penalty,
             "stop": [*sampling.stop, *(self._tokens.decode((one,)) for one in sampling.stop_token_ids)],

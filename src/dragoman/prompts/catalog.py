@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any
 
 from dragoman.errors import ConfigError
 from dragoman.prompts.profile import Profile, Tables, parse_profile, parse_tables, read_profile
-from dragoman.prompts.tokenizer import TextTokenizer
 
 GENERIC = "chat"
 MARKER = "dragoman_profile"  # a key of config.json by which a checkpoint names its profile
@@ -30,14 +29,12 @@ def select(
     named: str | None = None,
     file: Path | None = None,
     *,
-    has_chat_template: bool | None = None,
-    trust_remote_code: bool = False,
+    has_chat_template: Callable[[], bool] = lambda: False,
 ) -> Profile:
     """Select the profile for a checkpoint; `config` is its config.json. Raises `ConfigError`.
 
     The first of these decides: a user's file, the name of a profile, the checkpoint's own marker, its name, its
-    architecture and vocabulary. Otherwise it is the generic chat profile, if the checkpoint has a chat template (None:
-    the tokenizer is loaded to find out).
+    architecture and vocabulary. Otherwise it is the generic chat profile, if the checkpoint has a chat template.
     """
     if file is not None:
         return read_profile(file, _tables_of)
@@ -56,9 +53,7 @@ def select(
             f"{model} may be one of several models that need different prompts: name the profile with --profile"
             f" ({', '.join(profile.name for profile in likely)}; {GENERIC} for a general instruct model)"
         )
-    if has_chat_template is None:
-        has_chat_template = TextTokenizer.load(model, trust_remote_code=trust_remote_code).has_chat_template
-    if has_chat_template:
+    if has_chat_template():
         return profiles()[GENERIC]
     raise ConfigError(
         f"no profile fits {model}, and it has no chat template: name a profile with --profile"

@@ -15,7 +15,8 @@ from dragoman.errors import ConfigError
 from dragoman.prompts.encoder import PromptEncoder, chat_messages, language_values, render_chat, slot_values
 from dragoman.prompts.options import fill
 from dragoman.prompts.profile import Profile, ProfileTemplate
-from dragoman.prompts.tokenizer import Message, TextTokenizer
+from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.prompts.vendor import Message
 from dragoman.types import Example, PromptOptions
 
 _TEXT = "Good morning!\nThe train leaves at 6:30, so we should hurry."

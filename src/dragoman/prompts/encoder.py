@@ -27,7 +27,8 @@ from dragoman.prompts.options import (
     unescape_tags,
 )
 from dragoman.prompts.profile import NO_OPTIONS, Profile, ProfileTemplate
-from dragoman.prompts.tokenizer import Message, TextTokenizer, most_tokens
+from dragoman.prompts.tokenizer import TextTokenizer, most_tokens
+from dragoman.prompts.vendor import Message
 from dragoman.types import Example, PromptOption, PromptOptions, Role, Sampling
 
 _PROBE = "Good morning."

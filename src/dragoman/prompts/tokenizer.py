@@ -10,70 +10,39 @@ white space (added tokens in Gemma) are kept: they are layout, not control, and 
 from __future__ import annotations
 
 import copy
-import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 from unicodedata import normalize
 
+import orjson
 from tokenizers import Tokenizer
 
 from dragoman.errors import ConfigError, UntranslatableText
+from dragoman.prompts.vendor import ChatTemplate, Message, chat_template, load_tokenizer
 
-Message = Mapping[str, object]
 Json = dict[str, Any]
-
-
 _MOST_CACHED_CHARACTERS = 2000
-_PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-"""Names of the same class before transformers 5, and since."""
-
-
-class ChatTemplate(Protocol):
-    """The method of a transformers tokenizer that renders a conversation."""
-
-    def apply_chat_template(self, conversation: list[Message], **arguments: Any) -> Any: ...
-
-
-def _from_pretrained(model: str | Path, trust_remote_code: bool) -> Any:
-    """Load the tokenizer of a checkpoint with transformers. It is imported here, because the import takes a second, and three
-    more for AutoTokenizer, which imports torch."""
-    if _names_plain_class(Path(model)):
-        from transformers import PreTrainedTokenizerFast
-
-        return cast(Any, PreTrainedTokenizerFast).from_pretrained(str(model))
-    from transformers import AutoTokenizer
-
-    return cast(Any, AutoTokenizer).from_pretrained(str(model), trust_remote_code=trust_remote_code)
-
-
-def _names_plain_class(folder: Path) -> bool:
-    """Whether AutoTokenizer would use the plain fast class, which a folder's files name. For some architectures it uses
-    another class than the named one, but not for Llama, which the packaged model is."""
-    found: Json = {}
-    for name in ("tokenizer_config.json", "config.json"):
-        file = folder / name
-        read: object = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-        found |= cast(Json, read) if isinstance(read, dict) else {}
-    plain = found.get("model_type") == "llama" and found.get("tokenizer_class") in _PLAIN_CLASSES
-    return plain and "auto_map" not in found
 
 
 class TextTokenizer:
     """Encodes text of clients without control tokens, and finds control tokens in templates, which are trusted."""
 
-    def __init__(self, tokenizer_json: str, chat: ChatTemplate | None = None, name: str = "tokenizer") -> None:
-        tables = json.loads(tokenizer_json)
+    def __init__(self, tokenizer: Tokenizer, chat: ChatTemplate | None = None, name: str = "tokenizer") -> None:
+        """`tokenizer` loses what was saved with it of truncation and padding."""
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tables = orjson.loads(tokenizer.to_str())
         plain = without_control_tokens(tables)
         without_space = without_prefix(plain)
         self.name = name
         self._chat = chat
-        self._full = Tokenizer.from_str(json.dumps({**tables, "truncation": None, "padding": None}))
-        self._plain = Tokenizer.from_str(json.dumps(plain))
-        self._unprefixed = self._plain if without_space is None else Tokenizer.from_str(json.dumps(without_space))
+        self._full = tokenizer
+        self._plain = _tokenizer(plain)
+        self._unprefixed = self._plain if without_space is None else _tokenizer(without_space)
         self._added = control_tokens(tables)
         self.added_ids = frozenset(int(token["id"]) for token in self._added.values()) - {unknown_id(tables["model"])}
         """Ids that a text must not have: all added tokens except runs of white space and the unknown token."""
@@ -83,20 +52,13 @@ class TextTokenizer:
         self._pattern = re.compile(f"({'|'.join(map(re.escape, tokens))})" if tokens else "((?!))")
 
     @classmethod
-    def load(cls, model: str | Path, *, trust_remote_code: bool = False) -> TextTokenizer:
-        """Load the tokenizer of a model folder or hub id. Raises `ConfigError` if it has no fast tokenizer.
+    def load(cls, folder: Path, *, name: str = "", trust_remote_code: bool = False) -> TextTokenizer:
+        """Load the tokenizer of a checkpoint's folder. Raises `ConfigError` if it has none that can be used.
 
-        `trust_remote_code`: let transformers run a tokenizer class that comes with the model.
+        `name`: in errors; the folder's by default. `trust_remote_code`: run a tokenizer class that comes with the model.
         """
-        try:
-            loaded = _from_pretrained(model, trust_remote_code)
-        except (OSError, ValueError, KeyError, ImportError) as fault:
-            raise ConfigError(f"cannot load a tokenizer from {model}: {str(fault).splitlines()[0]}") from fault
-        backend = getattr(loaded, "backend_tokenizer", None)
-        if not isinstance(backend, Tokenizer):
-            raise ConfigError(f"the tokenizer of {model} has no fast form (tokenizer.json); dragoman needs one")
-        chat = cast("ChatTemplate", loaded) if getattr(loaded, "chat_template", None) else None
-        return cls(backend.to_str(), chat, str(model))
+        tokenizer = load_tokenizer(folder, trust_remote_code=trust_remote_code)
+        return cls(tokenizer, chat_template(folder), name or str(folder))
 
     def count(self, text: str) -> int:
         """The number of tokens of `text`."""
@@ -122,7 +84,19 @@ class TextTokenizer:
     @property
     def opening_ids(self) -> tuple[int, ...]:
         """The ids that the tokenizer puts before every text: usually BOS or none."""
-        return opening_ids(self._full)
+        encoding = self._full.encode("a", add_special_tokens=True)
+        marked = zip(encoding.ids, encoding.special_tokens_mask, strict=True)
+        return tuple(number for number, _ in takewhile(lambda one: one[1], marked))
+
+    @property
+    def control_ids(self) -> dict[str, int]:
+        """The ids of the control tokens by their text."""
+        return {text: int(token["id"]) for text, token in self._added.items()}
+
+    @property
+    def backend(self) -> Tokenizer:
+        """The vendor's tokenizer, which finds control tokens in every text."""
+        return self._full
 
     def control_id(self, token: str) -> int:
         """Return the id of a control token. Raises `ConfigError` if the tokenizer lacks it."""
@@ -159,12 +133,9 @@ class TextTokenizer:
                 " write one with a wire format of its own (--profile-file)"
             )
         try:
-            rendered = self._chat.apply_chat_template(
-                list(messages), tokenize=False, add_generation_prompt=generation_prompt, **arguments
-            )
+            return self._chat.render(messages, arguments, generation_prompt=generation_prompt)
         except Exception as fault:  # the vendor's template is code, and may raise anything
             raise ConfigError(f"the chat template of {self.name} fails on a translation turn: {fault}") from fault
-        return str(rendered)
 
 
 # ---- a tokenizer's JSON without control tokens
@@ -177,6 +148,10 @@ def most_tokens(text: str) -> int:
     return (len(text) if text.isascii() else len(normalize("NFKD", text).encode("utf-8", "surrogatepass"))) + 1
 
 
+def _tokenizer(tables: Json) -> Tokenizer:
+    return Tokenizer.from_str(orjson.dumps(tables).decode())
+
+
 def is_layout(token: Mapping[str, Any]) -> bool:
     """Whether an added token is only white space, which text may contain."""
     return not token["special"] and not str(token["content"]).replace("▁", " ").strip()
@@ -185,13 +160,6 @@ def is_layout(token: Mapping[str, Any]) -> bool:
 def control_tokens(tokenizer: Mapping[str, Any]) -> dict[str, Json]:
     """Return the added tokens of a tokenizer's JSON that are not layout, by their text."""
     return {str(token["content"]): token for token in tokenizer["added_tokens"] if not is_layout(token)}
-
-
-def opening_ids(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Return the ids that a tokenizer puts before every text: usually BOS or none."""
-    encoding = tokenizer.encode("a", add_special_tokens=True)
-    marked = zip(encoding.ids, encoding.special_tokens_mask, strict=True)
-    return tuple(number for number, _ in takewhile(lambda one: one[1], marked))
 
 
 def unknown_id(model: Mapping[str, Any]) -> int | None:

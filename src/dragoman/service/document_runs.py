@@ -27,6 +27,7 @@ from dragoman.errors import (
     Forbidden,
     InvalidFile,
     InvalidRequest,
+    QueueFull,
     StorageUnavailable,
     Unavailable,
     UnknownDocument,
@@ -528,7 +529,7 @@ def _read_options(document: StoredDocument, options: DocumentOptions) -> ReadOpt
 
 def _end_of(document: StoredDocument, error: DragomanError) -> dict[str, object]:
     """The columns of a document whose run failed: it runs again later where that may help."""
-    if isinstance(error, Unavailable | EngineFailed) and document.attempts < MAX_ATTEMPTS:
+    if isinstance(error, Unavailable | EngineFailed | QueueFull) and document.attempts < MAX_ATTEMPTS:
         log.warning("a document waits: %s", error.message)
         return {"state": "queued", "retry_at": utc_now() + timedelta(seconds=RETRY_S)}
     return {"state": "error", "error_code": error.code, "error_message": error.message}

@@ -202,7 +202,8 @@ class TranslationService:
         """Create the translator, and translate one text."""
         forced = self.spec.engine.load_format == "dummy"
         planner = Planner(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
-        slots = self.spec.slots
+        # Engines elsewhere report theirs once they answer.
+        slots = sum(one.slots for one in self.pipeline.stats().remote) or self.spec.slots
         # A few sequences wait in the engine, so that a slot that becomes free is taken at its next step.
         share = self.settings.admission.interactive_share
         dispatcher = Dispatcher(slots, queued=max(slots // 8, 1), interactive_share=share)

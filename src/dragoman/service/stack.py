@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dragoman import phrasebook
 from dragoman.engine import checkpoint, forkserver, process
@@ -30,7 +31,8 @@ from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
-from dragoman.prompts.tokenizer import TextTokenizer, control_tokens, opening_ids
+from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.prompts.vendor import chat_template
 from dragoman.service.cache import CacheFile, SegmentCache
 from dragoman.settings import (
     DEFAULT_SLOTS,
@@ -74,10 +76,16 @@ class Model:
 
 def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) -> Model:
     """Resolve the model and its profile. Raises `ConfigError`. Reads no weights."""
-    path = settings.path or str(phrasebook.model_dir())
+    path = _model_path(settings)
     config = read_config(path)
     file = Path(settings.profile_file) if settings.profile_file else None
-    profile = catalog.select(path, config, settings.profile or None, file, trust_remote_code=trust_remote_code)
+    profile = catalog.select(
+        path,
+        config,
+        settings.profile or None,
+        file,
+        has_chat_template=lambda: chat_template(checkpoint.prompt_files(path)) is not None,
+    )
     name = settings.name or ("phrasebook" if not settings.path else Path(path).name)
     config_file = Path(path) / "config.json"
     created_unix_s = config_file.stat().st_mtime if config_file.is_file() else time.time()
@@ -91,9 +99,13 @@ def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) ->
     )
 
 
+def _model_path(settings: ModelSettings) -> str:
+    return settings.path or str(phrasebook.model_dir())
+
+
 def engine_spec(settings: Settings) -> EngineSpec:
     """Resolve every number of the engine's settings for this machine and model."""
-    model, engine = settings.model.path or str(phrasebook.model_dir()), settings.engine
+    model, engine = _model_path(settings.model), settings.engine
     if engine.token_logprobs is None:  # they cost time in each step, so only for a model with a calibrated confidence
         engine = replace(engine, token_logprobs=(Path(model) / confidence.FILE).is_file())
     if settings.pipeline.name == "remote":
@@ -105,6 +117,8 @@ def _remote_urls(settings: RemoteSettings) -> list[str]:
     """Raises `ConfigError` for what is no engine's URL."""
     urls = [one.strip().rstrip("/") for one in settings.urls.split(",") if one.strip()]
     wrong = next((one for one in urls if not one.startswith(("http://", "https://"))), "" if urls else "nothing")
+    if any("@" in one for one in urls):
+        raise ConfigError("remote.urls: an address with a password is shown: use remote.api_key", param="remote.urls")
     if wrong:
         raise ConfigError(
             f"remote.urls: {wrong!r} is not the URL of an engine, such as http://gpu:8000", param="remote.urls"
@@ -122,7 +136,7 @@ def _spec_of_remote(model: str, engine: EngineSettings, remote: RemoteSettings) 
 def _build_fake(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipeline:
     from dragoman.pipelines.fake import FakePipeline
 
-    answer = _pseudolocalized_prompt(settings.model.path or str(phrasebook.model_dir()))
+    answer = _pseudolocalized_prompt(text_tokenizer(_model_path(settings.model), settings.engine.trust_remote_code))
     max_model_len = spec.engine.max_model_len or 1024
     return FakePipeline(
         answer,
@@ -154,37 +168,27 @@ def _build_remote(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipel
     from dragoman.pipelines.remote import RemotePipeline
     from dragoman.pipelines.remote_apis import API_OF
 
-    tokens = model_tokens(_tokenizer(settings.model.path or str(phrasebook.model_dir())))
-    api = API_OF[settings.remote.api](tokens, logprobs=bool(spec.engine.token_logprobs))
+    tokenizer = text_tokenizer(_model_path(settings.model), settings.engine.trust_remote_code)
+    api = API_OF[settings.remote.api](model_tokens(tokenizer), logprobs=bool(spec.engine.token_logprobs))
     return RemotePipeline(
         settings.remote, [(url, api) for url in _remote_urls(settings.remote)], window=spec.engine.max_model_len
     )
 
 
-def model_tokens(tokenizer: Any) -> ModelTokens:
-    """Return what an engine elsewhere and this server must have in common, of a `tokenizers.Tokenizer`."""
+def model_tokens(tokenizer: TextTokenizer) -> ModelTokens:
+    """Return what an engine elsewhere and this server must have in common."""
     from dragoman.pipelines.remote_apis import ModelTokens
 
-    control = control_tokens(json.loads(tokenizer.to_str()))
-    numbers = {text: int(token["id"]) for text, token in control.items()}
-    return ModelTokens(tokenizer, numbers, opening_ids(tokenizer))
+    return ModelTokens(tokenizer.backend, tokenizer.control_ids, tokenizer.opening_ids)
 
 
-def _tokenizer(model: str) -> Any:
-    from tokenizers import Tokenizer
-
-    file = Path(model) / "tokenizer.json"
-    found: Any = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(model)
-    return found
-
-
-def _pseudolocalized_prompt(model: str) -> Callable[[EngineSequence], str]:
+def _pseudolocalized_prompt(tokenizer: TextTokenizer) -> Callable[[EngineSequence], str]:
     """Return the fake engine's answer: the prompt's text, changed so that it passes the checks.
 
     An answer with a finding would be generated again, and the overhead of the server would be measured twice.
     """
-    tokenizer = _tokenizer(model)
-    return lambda sequence: pseudolocalized(tokenizer.decode(sequence.prompt_token_ids, skip_special_tokens=True))
+    backend = tokenizer.backend
+    return lambda sequence: pseudolocalized(backend.decode(sequence.prompt_token_ids, skip_special_tokens=True))
 
 
 BUILT_IN: Mapping[str, PipelineFactory] = {
@@ -228,9 +232,16 @@ def build_cache(settings: Settings, model: Model, spec: EngineSpec) -> SegmentCa
     return SegmentCache(own.max_bytes, file)
 
 
+@lru_cache(maxsize=1)
+def text_tokenizer(model: str, trust_remote_code: bool) -> TextTokenizer:
+    """Load a checkpoint's tokenizer, once for the prompts and for a pipeline that has no engine here: of 150,000 tokens it
+    takes two seconds. Raises `ConfigError`."""
+    return TextTokenizer.load(checkpoint.prompt_files(model), name=model, trust_remote_code=trust_remote_code)
+
+
 def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
     """Load the tokenizer, and build the encoder and the table of output lengths. Warns if the checkpoint's template differs."""
-    tokenizer = TextTokenizer.load(model.path, trust_remote_code=model.trust_remote_code)
+    tokenizer = text_tokenizer(model.path, model.trust_remote_code)
     difference = check.compare(model.profile, tokenizer)
     if difference is not None:
         log.warning(

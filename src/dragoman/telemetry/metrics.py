@@ -348,6 +348,7 @@ class StatsCollector(Collector):
         yield _cache_lookups(stats.cache)
         yield _recorder(stats.recorder)
         yield _restarts(stats.engine)
+        yield from _engines_elsewhere(stats.engine)
         yield _inter_token_latency(stats.engine)
 
     def _state(self, stats: Stats) -> Iterator[Metric]:
@@ -390,6 +391,21 @@ def _restarts(engine: EngineStats) -> Metric:
     restarts.add_metric(["crash"], engine.restarts - engine.hangs)
     restarts.add_metric(["hang"], engine.hangs)
     return restarts
+
+
+def _engines_elsewhere(engine: EngineStats) -> Iterator[Metric]:
+    up = GaugeMetricFamily("dragoman_remote_engine_up", "1 if an engine elsewhere gets sequences", labels=["url"])
+    running = GaugeMetricFamily(
+        "dragoman_remote_engine_running_sequences", "Sequences that an engine elsewhere runs", labels=["url"]
+    )
+    losses = CounterMetricFamily(
+        "dragoman_remote_engine_losses", "How often an engine elsewhere could not be reached or failed", labels=["url"]
+    )
+    for one in engine.remote:
+        up.add_metric([one.url], float(not one.fault))
+        running.add_metric([one.url], one.running)
+        losses.add_metric([one.url], one.losses)
+    yield from (up, running, losses)
 
 
 def _inter_token_latency(engine: EngineStats) -> Metric:

@@ -14,7 +14,6 @@ import httpx
 import pytest
 from openai import AsyncOpenAI
 from tokenizers import AddedToken, Tokenizer
-from transformers import PreTrainedTokenizerFast
 
 from dragoman import phrasebook
 from dragoman.engine.spec import resolve
@@ -24,6 +23,7 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.prompts.vendor import ChatTemplate
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, AuthSettings, CacheSettings, OpenAiSettings, ServerSettings, Settings
 from dragoman.storage.database import Database
@@ -58,8 +58,7 @@ def tokenizer() -> tuple[TextTokenizer, Tokenizer]:
     """The packaged model's tokenizer with the control tokens and the chat template of ChatML; and the same to decode with."""
     full = Tokenizer.from_file(str(phrasebook.model_dir() / "tokenizer.json"))
     full.add_tokens([AddedToken(token, special=True, normalized=False) for token in ("<|im_start|>", "<|im_end|>")])
-    chat = PreTrainedTokenizerFast(tokenizer_object=full, chat_template=CHATML)
-    return TextTokenizer(full.to_str(), chat, "chat"), full
+    return TextTokenizer(full, ChatTemplate(CHATML), "chat"), full
 
 
 def prompt_of(sequence: EngineSequence) -> str:
