@@ -41,6 +41,7 @@ from dragoman.settings import (
     Settings,
     StorageSettings,
 )
+from dragoman.sharedgpu import SharedGpu
 from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
@@ -100,6 +101,17 @@ def engine_spec(settings: Settings) -> EngineSpec:
     return resolve(model, engine, device())
 
 
+def weights(settings: Settings) -> int | None:
+    """Return the number of weights of the settings' model; None: unknown. Raises `ConfigError`."""
+    model = settings.model.path or str(phrasebook.model_dir())
+    return checkpoint.parameters(model, read_config(model))
+
+
+def runs_on_gpu() -> bool:
+    """Whether an engine of this installation runs on a GPU here."""
+    return device() == "cuda"
+
+
 def _remote_urls(settings: RemoteSettings) -> list[str]:
     """Raises `ConfigError` for what is no engine's URL."""
     urls = [one.strip().rstrip("/") for one in settings.urls.split(",") if one.strip()]
@@ -145,6 +157,7 @@ def _build_continuous(settings: Settings, spec: EngineSpec, log_file: Path | Non
         shutdown_timeout_s=settings.server.drain_timeout_s,
         import_s=monotonic() - began_s,
         hang_timeout_s=settings.pipeline.hang_timeout_s,
+        gpu=SharedGpu.of_environment(),
     )
     return ContinuousPipeline(engine)
 
