@@ -192,8 +192,11 @@ class EngineSettings:
         "engine",
     )
     gpu_memory_utilization: Annotated[float, Bound(gt=0, le=1)] = _setting(0.9, "share of the GPU's memory", "engine")
-    kv_cache_memory_bytes: Positive | None = _setting(
-        None, "KV cache size; default: from free memory (GPU), from max_num_seqs (CPU)", "engine"
+    kv_cache_memory_bytes: Positive | Literal["auto"] | None = _setting(
+        None,
+        "KV cache size; auto: what max_num_seqs texts as long as those of the recorded traffic need (99th percentile); "
+        "default: from free memory (GPU), from max_num_seqs (CPU)",
+        "engine",
     )
     load_format: Literal["auto", "safetensors", "dummy"] = _setting("auto", "dummy: random weights, forced lengths")
     max_cudagraph_capture_size: Annotated[int, Bound(ge=0)] | None = _setting(
