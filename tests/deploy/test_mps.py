@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dragoman.deploy import mps
+from dragoman.deploy import config, local, mps
 from dragoman.deploy.mps import MpsDaemon, MpsRefused
+from dragoman.settings import ServerSettings, Settings
 from dragoman.sharedgpu import CONTROL, SharedGpu
 from tests.outliving import started
 from tests.waiting import until
@@ -100,6 +102,33 @@ def test_a_client_is_one_of_cuda(installed: Path, gpu: SharedGpu) -> None:
     if Path("/dev/nvidiactl").exists():
         pytest.skip("there is a GPU here")
     assert "libcuda" in mps.try_client(gpu, "0")
+
+
+@pytest.fixture
+def environment() -> Iterator[None]:
+    """A run sets variables of Ray's."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.mark.usefixtures("installed", "environment")
+@pytest.mark.parametrize(("wanted", "replicas", "of_a_gpu"), [("auto", 1, 1), ("2/gpu", 2, 0.5)])
+def test_where_mps_is_refused_auto_has_one_engine_and_others_compute_in_turn(
+    wanted: str, replicas: int, of_a_gpu: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("there is a GPU here")
+    run = local.Run(Settings(server=ServerSettings(port=0, replicas=wanted)), config.shared_deployment(1, 2))
+    try:
+        run.start_mps()
+        assert (run.deployment.replicas, run.deployment.num_gpus) == (replicas, of_a_gpu)
+        assert "without CUDA MPS: it cannot be used here" in caplog.text
+        assert not [one for one in psutil.Process().children(recursive=True) if "mps_stand_in.py" in one.cmdline()]
+    finally:
+        run.end()
+    assert not run.folder.exists()
 
 
 @pytest.mark.parametrize("dies", ["an engine", "the daemon"])
