@@ -12,7 +12,10 @@ from packaging.requirements import Requirement
 from dragoman.cli import doctor
 from dragoman.engine import spec
 from dragoman.errors import ConfigError
-from dragoman.settings import Settings
+from dragoman.gpu import NvmlGpus
+from dragoman.service import stack
+from dragoman.settings import EngineSettings, ModelSettings, Settings
+from tests.telemetry.nvml_stand_in import stand_in
 
 
 @pytest.mark.parametrize(("flags", "dtype"), [("fpu avx2", "float32"), ("fpu avx2 amx_bf16", "bfloat16")])
@@ -36,6 +39,22 @@ def test_a_model_that_cannot_be_read_fails(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)  # no dragoman.toml
     result = CliRunner().invoke(doctor.command, ["--port", "0", "--model", "/no/such/folder"])
     assert result.exit_code == 1
+
+
+def test_it_says_how_many_engines_share_a_gpu_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = NvmlGpus(stand_in(silent=frozenset()), (0,))
+    monkeypatch.setattr(doctor, "find_gpus", lambda: gpus)
+    monkeypatch.setattr(stack, "runs_on_gpu", lambda: True)
+    small = doctor._replicas(Settings())
+    assert (small.state, small.details) == (
+        "ok",
+        "--replicas auto: 1 on each GPU: 2 engines have 0.9 GiB of GPU memory each, and may need 8.0 GiB",
+    )
+    several = doctor._replicas(Settings(engine=EngineSettings(tensor_parallel_size=2)))
+    assert several.details == "--replicas auto: 1 on each GPU: an engine has several GPUs"
+    assert doctor._replicas(Settings(model=ModelSettings(path="/no/such/folder"))).state == "warn"
+    monkeypatch.setattr(doctor, "find_gpus", lambda: None)
+    assert doctor._replicas(Settings()).state == "warn"
 
 
 def test_models_that_fit_a_card_are_listed_in_three_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

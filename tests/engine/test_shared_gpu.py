@@ -6,6 +6,7 @@ No MPS runs here: the number of its daemon is what the test says.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ async def test_a_killed_engine_starts_again_under_another_daemon_and_one_that_is
 
     gpu = SharedGpu(tmp_path)
     gpu.begin_daemon(1)
-    pipeline = ContinuousPipeline(AsyncEngine(engine_spec, engine_log, gpu=gpu))
+    eager = replace(engine_spec, engine=replace(engine_spec.engine, enforce_eager=True))  # it starts twice
+    pipeline = ContinuousPipeline(AsyncEngine(eager, engine_log, gpu=gpu))
     async with gpu.turn():
         starting = asyncio.create_task(pipeline.start())
         await asyncio.sleep(0)
