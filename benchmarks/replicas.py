@@ -6,6 +6,7 @@
     one             `dragoman serve` on the first GPU
     replicas        `dragoman serve --replicas N`
     vllm            `vllm serve --data-parallel-size N`, with its own defaults
+    shared-2        `dragoman serve --replicas 2/gpu`, or of another number; with `-in-turn` after it without CUDA MPS
 
 The services start and run side by side: each engine has a KV cache of `--kv-cache-gib`, so that vLLM does not compute it from
 free memory, which the others change. They are measured in turn, with the same texts, in a closed loop of
@@ -25,6 +26,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
@@ -49,6 +51,7 @@ from dragoman_bench.journey.measure import LoadMeter, make_workloads
 from dragoman_bench.journey.steps import CPU_KV_CACHE_BYTES, Leg, Pace, Step, Subject, command_of, target_of
 
 SERVICES = ("one", "replicas", "vllm")
+SHARED = re.compile(r"shared-(?P<engines>[1-9])(?P<in_turn>-in-turn)?")
 CLIENTS_PER_PROCESS = 128
 FIRST_OVERHEAD_S = 6.0  # of a measurement: texts, client processes, and the requests that end after it
 STOP_S = 12.0  # kept free of the time limit
@@ -138,6 +141,8 @@ def step_of(name: str, options: argparse.Namespace) -> Step:
         flags |= {"pipeline": "fake", "fake-step-ms": 20}
     if name == "replicas":
         flags["replicas"] = options.gpus
+    elif shared := SHARED.fullmatch(name):
+        flags |= {"replicas": f"{shared['engines']}/gpu", "mps": "off" if shared["in_turn"] else "auto"}
     elif name == "vllm":
         flags["data-parallel-size"] = options.gpus
     return Step(name, name, "vllm" if name == "vllm" else "dragoman", flags, (), shaped=name != "vllm")
@@ -453,8 +458,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--plan-results", type=Path, help="folder of a file for each service, for dragoman plan")
     options = parser.parse_args()
     options.services = [name for name in options.services.split(",") if name]
-    if unknown := set(options.services) - set(SERVICES):
-        parser.error(f"no service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
+    if unknown := {name for name in options.services if name not in SERVICES and not SHARED.fullmatch(name)}:
+        parser.error(f"no service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}, shared-2")
     options.began_s = monotonic() - (time() - psutil.Process().create_time())
     return options
 

@@ -37,6 +37,7 @@ SHARED = {
     "telemetry",
     "phrasebook",
     "secretfile",
+    "sharedgpu",
     "version",
     "__version__",
 }

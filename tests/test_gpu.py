@@ -22,6 +22,13 @@ def test_gpus_that_do_not_answer_are_left_out() -> None:
     assert [gpu.index for gpu in gpus.describe()] == [0, 1, 2]
 
 
+def test_the_bandwidth_of_the_memory_comes_from_its_clock_and_width() -> None:
+    nvml = stand_in(count=3, silent=frozenset({2}))
+    assert NvmlGpus(nvml, (0, 1)).bandwidth_bytes_s() == pytest.approx(3.35e12, rel=0.001)  # an H100's
+    assert NvmlGpus(nvml, (0, 2)).bandwidth_bytes_s() is None
+    assert NvmlGpus(nvml, ()).bandwidth_bytes_s() is None
+
+
 def test_only_the_visible_gpus_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", stand_in(count=4, silent=frozenset()))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")

@@ -55,6 +55,18 @@ class NvmlGpus:
             found.append(Gpu(index, _string(name), memory_mib, _string(driver)))
         return tuple(found)
 
+    def bandwidth_bytes_s(self) -> float | None:
+        """Return the memory's bandwidth, that of the slowest GPU, from its clock and the bus's width; None: not reported."""
+        found: list[float] = []
+        for _, handle in self._handles:
+            try:
+                clock_mhz = self._nvml.nvmlDeviceGetMaxClockInfo(handle, self._nvml.NVML_CLOCK_MEM)
+                bits = self._nvml.nvmlDeviceGetMemoryBusWidth(handle)
+            except self._nvml.NVMLError:
+                return None
+            found.append(2 * clock_mhz * 1e6 * bits / 8)  # two transfers in each clock
+        return min(found, default=None)
+
     def read(self) -> tuple[Reading, ...]:
         """Return a reading for each GPU that can be read. Does not raise."""
         found: list[Reading] = []

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 from unicodedata import category
 
-from pydantic import AfterValidator, TypeAdapter, ValidationError
+from pydantic import AfterValidator, StringConstraints, TypeAdapter, ValidationError
 from pydantic import Field as Bound
 from pydantic_core import PydanticCustomError
 
@@ -56,6 +56,8 @@ _SIZE = re.compile(r"(?P<number>\d[\d_]*(\.\d+)?) ?(?P<unit>[KkMGT]?B|[KkMGT]iB)
 
 Positive = Annotated[int, Bound(ge=1)]
 Seconds = Annotated[float, Bound(ge=0)]
+PerGpu = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]?/gpu$")]
+"""So many on each GPU, such as 2/gpu."""
 DEFAULT_SLOTS = 64
 """Of an engine elsewhere that does not say how many sequences it runs at the same time."""
 BUILT_IN_PIPELINES = ("continuous", "fake", "remote")
@@ -138,10 +140,17 @@ class ServerSettings:
     )
     tls_certificate: str = _setting("", "PEM file of the certificate and its intermediate certificates", "access")
     tls_key: str = _setting("", "PEM file of the certificate's key; empty: it is in the certificate's file", "access")
-    replicas: Positive | Literal["auto"] | None = _setting(
+    replicas: Positive | Literal["auto"] | PerGpu | None = _setting(
         None,
         "number of servers behind one address, each with its own engine on its own GPU (or tensor_parallel_size GPUs); "
-        "auto: one for each GPU; default: one server without Ray",
+        "2/gpu: two that share each GPU; auto: one for each GPU, or two where the model is so small that one leaves the "
+        "GPU idle; default: one server without Ray",
+        "server",
+    )
+    mps: Literal["auto", "off"] = _setting(
+        "auto",
+        "engines that share a GPU compute at the same time, under CUDA MPS, whose daemon runs as long as the server; "
+        "off: in turn",
         "server",
     )
 
@@ -183,8 +192,11 @@ class EngineSettings:
         "engine",
     )
     gpu_memory_utilization: Annotated[float, Bound(gt=0, le=1)] = _setting(0.9, "share of the GPU's memory", "engine")
-    kv_cache_memory_bytes: Positive | None = _setting(
-        None, "KV cache size; default: from free memory (GPU), from max_num_seqs (CPU)", "engine"
+    kv_cache_memory_bytes: Positive | Literal["auto"] | None = _setting(
+        None,
+        "KV cache size; auto: what max_num_seqs texts as long as those of the recorded traffic need (99th percentile); "
+        "default: from free memory (GPU), from max_num_seqs (CPU)",
+        "engine",
     )
     load_format: Literal["auto", "safetensors", "dummy"] = _setting("auto", "dummy: random weights, forced lengths")
     max_cudagraph_capture_size: Annotated[int, Bound(ge=0)] | None = _setting(

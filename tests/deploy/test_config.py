@@ -11,9 +11,12 @@ import yaml
 from click.testing import CliRunner
 
 from dragoman.cli.deploy import command
-from dragoman.deploy import config, haproxy
+from dragoman.deploy import config, haproxy, mps
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.gpu import Gpu, NvmlGpus
+from dragoman.service import stack
 from dragoman.settings import EngineSettings, PipelineSettings, ServerSettings, Settings, StorageSettings, load
+from tests.telemetry.nvml_stand_in import stand_in
 
 POSTGRES = StorageSettings(url="postgresql://dragoman:secret@db/dragoman")
 
@@ -56,7 +59,7 @@ def test_replicas_are_a_number_or_auto(value: str) -> None:
     assert settings.server.replicas == (2 if value == "2" else "auto")
     deployment = config.local_deployment(replace(settings, pipeline=PipelineSettings(name="fake")))
     assert (deployment.replicas, deployment.num_gpus) == (2 if value == "2" else 1, 0)
-    for other in ("0", "all"):
+    for other in ("0", "all", "0/gpu", "2/GPU", "/gpu", "1.5/gpu"):
         with pytest.raises(ConfigError):
             load(flags={"server.replicas": other}, environment={})
 
@@ -70,6 +73,73 @@ def test_each_replica_has_the_gpus_of_its_engine(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ConfigError) as refused:
         config.local_deployment(Settings(server=ServerSettings(replicas=5)))
     assert refused.value.param == "server.replicas"
+
+
+class SharedH100s(NvmlGpus):
+    """Two GPUs with the memory and the bandwidth of an H100."""
+
+    def __init__(self) -> None:
+        super().__init__(stand_in(count=2), (0, 1))
+
+    def describe(self) -> tuple[Gpu, ...]:
+        return tuple(Gpu(index, "NVIDIA H100", 81_000) for index in (0, 1))
+
+    def bandwidth_bytes_s(self) -> float:
+        return 3.35e12
+
+
+@pytest.fixture
+def h100s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "find_gpus", SharedH100s)
+    monkeypatch.setattr(stack, "runs_on_gpu", lambda: True)
+    monkeypatch.setattr(mps, "why_not", lambda _: "")
+    monkeypatch.setattr(config.os, "sched_getaffinity", lambda _: frozenset(range(32)))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.usefixtures("h100s")
+@pytest.mark.parametrize(
+    ("wanted", "weights", "replicas", "of_a_gpu"),
+    [
+        ("2/gpu", None, 4, 0.5),
+        ("3/gpu", None, 6, 0.3333),
+        ("1/gpu", None, 2, 1),
+        ("auto", 1_800_000_000, 4, 0.5),
+        ("auto", 4_000_000_000, 2, 1),
+        (2, 1_800_000_000, 2, 1),
+    ],
+)
+def test_engines_share_gpus(
+    monkeypatch: pytest.MonkeyPatch, wanted: Any, weights: int | None, replicas: int, of_a_gpu: float
+) -> None:
+    monkeypatch.setattr(stack, "weights", lambda _: weights)
+    settings = load(flags={"server.replicas": str(wanted)}, environment={}).settings
+    assert settings.server.replicas == wanted
+    deployment = config.local_deployment(settings)
+    assert (deployment.replicas, deployment.num_gpus) == (replicas, of_a_gpu)
+    assert deployment.engines_per_gpu * 2 == replicas
+    share = config.of_replica(settings, deployment).engine.gpu_memory_utilization
+    assert share == int(900 / deployment.engines_per_gpu) / 1000
+    assert config.visible_gpus(2) == ["0", "1"]
+
+
+@pytest.mark.usefixtures("h100s")
+def test_engines_of_several_gpus_do_not_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    parallel = EngineSettings(tensor_parallel_size=2)
+    with pytest.raises(ConfigError, match="tensor_parallel_size = 2"):
+        config.local_deployment(Settings(server=ServerSettings(replicas="2/gpu"), engine=parallel))
+    deployment = config.local_deployment(Settings(server=ServerSettings(replicas="auto"), engine=parallel))
+    assert (deployment.replicas, deployment.num_gpus) == (1, 2)
+    with pytest.raises(ConfigError, match="2/gpu share each GPU"):
+        config.local_deployment(Settings(server=ServerSettings(replicas=3)))
+
+
+@pytest.mark.parametrize("pipeline", ["fake", "continuous"])
+def test_engines_share_no_gpu_where_none_runs_on_one(pipeline: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "runs_on_gpu", lambda: False)
+    settings = Settings(server=ServerSettings(replicas="2/gpu"), pipeline=PipelineSettings(name=pipeline))
+    with pytest.raises(ConfigError, match="no engine runs on a GPU here"):
+        config.local_deployment(settings)
 
 
 class FourGpus:
@@ -141,6 +211,7 @@ def test_tunes_without_a_knee_are_refused(tmp_path: Path, content: str | None) -
     [
         ("--storage-url=postgresql://db/d",),
         ("--replicas=auto", "--storage-url=postgresql://db/d"),
+        ("--replicas=2/gpu", "--storage-url=postgresql://db/d"),
         ("--replicas=2",),
         ("--replicas=2", "--storage-url=postgresql://db/d", "--max-replicas=4"),
         ("--replicas=4", "--storage-url=postgresql://db/d", "--max-replicas=2", "--target-in-flight=10"),

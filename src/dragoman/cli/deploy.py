@@ -51,6 +51,12 @@ def config_command(
 
     settings = loaded.settings
     replicas = settings.server.replicas
+    if isinstance(replicas, str) and replicas != "auto":
+        raise ConfigError(
+            f"server.replicas = {replicas}: engines share a GPU only on one host (dragoman serve --replicas {replicas}), "
+            "not on a Ray cluster; specify a number",
+            param="server.replicas",
+        )
     if not isinstance(replicas, int):
         raise ConfigError("specify --replicas: how many of them the cluster has GPUs for", param="server.replicas")
     if tuned is not None:

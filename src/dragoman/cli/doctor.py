@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Literal
 
 import click
@@ -20,7 +21,10 @@ from dragoman.api.server import listen
 from dragoman.cli.console import console
 from dragoman.cli.models import weights
 from dragoman.cli.options import SettingsCommand, settings_options
+from dragoman.deploy import config
+from dragoman.engine import capacity, checkpoint
 from dragoman.engine.spec import (
+    LEAST_RECORDED,
     NO_COMPILER,
     cpp_compiler,
     cpu_flags,
@@ -29,13 +33,21 @@ from dragoman.engine.spec import (
     nvidia_gpu_present,
     vllm_version,
 )
-from dragoman.errors import DragomanError
+from dragoman.errors import ConfigError, DragomanError
+from dragoman.gpu import find_gpus
+from dragoman.prompts import catalog
 from dragoman.service import stack
 from dragoman.settings import Loaded, Settings
+from dragoman.telemetry.traffic.summary import long_sequence
 
 State = Literal["ok", "warn", "fail"]
 _MARKS: dict[State, tuple[str, str]] = {"ok": ("ok", "green"), "warn": ("--", "yellow"), "fail": ("no", "red")}
 SUPPORTED_VLLM = ((0, 26), (0, 33))
+_SUPPORTED = " to ".join(f"{major}.{minor}" for major, minor in SUPPORTED_VLLM)
+BLOCK_FP8 = (
+    "its weights are fp8 with a scale for each block, which vLLM may compute more slowly than bf16: compare both with "
+    "`dragoman bench`, if the memory allows"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,17 @@ def _gpu() -> Diagnosis:
     return Diagnosis("GPU", "ok", "; ".join(gpus.splitlines()))
 
 
+def _replicas(settings: Settings) -> Diagnosis:
+    gpus = find_gpus()
+    if gpus is None or not gpus.describe():
+        return Diagnosis("Replicas", "warn", "the GPU cannot be read: --replicas auto starts one server")
+    try:
+        choice = config.sharing_choice(settings, gpus)
+    except DragomanError as error:
+        return Diagnosis("Replicas", "warn", error.message)
+    return Diagnosis("Replicas", "ok", f"--replicas auto: {choice.engines} on each GPU: {choice.reason}")
+
+
 def _vllm() -> Diagnosis:
     installed = vllm_version()
     if installed is None:
@@ -84,7 +107,7 @@ def _vllm() -> Diagnosis:
     torch = _version_of("torch")
     details = f"{name} {version}, torch {torch}; the engine runs on {device()}"
     if not SUPPORTED_VLLM[0] <= number <= SUPPORTED_VLLM[1]:
-        return Diagnosis("vLLM", "warn", f"{details}; dragoman is tested with 0.26 to 0.33")
+        return Diagnosis("vLLM", "warn", f"{details}; dragoman is tested with {_SUPPORTED}")
     if nvidia_gpu_present() and device() == "cpu":
         return Diagnosis("vLLM", "warn", f"{details}, though there is a GPU: install dragoman[cuda]")
     return Diagnosis("vLLM", "ok", details)
@@ -120,6 +143,8 @@ def _model(settings: Settings) -> Diagnosis:
         f"{model.name}: profile {model.profile.name}, weights {weights(model.profile)}, dtype {spec.engine.dtype}, "
         f"window of {spec.engine.max_model_len} tokens{kv}"
     )
+    if checkpoint.has_block_fp8(checkpoint.read_config(model.path)):
+        return Diagnosis("Model", "warn", f"{details}; {BLOCK_FP8}")
     slow = [warning for warning in spec.warnings if warning != NO_COMPILER]
     return Diagnosis("Model", "warn", f"{details}; {slow[0]}") if slow else Diagnosis("Model", "ok", details)
 
@@ -133,10 +158,46 @@ def _port(settings: Settings) -> Diagnosis:
     return Diagnosis("Port", "ok", f"{server.host}:{server.port} is free")
 
 
+def _table_of_models(settings: Settings, gpu_gib: float | None) -> Table:
+    """List the published models of the profiles with the sequences that run at once in a GPU's memory.
+
+    `gpu_gib`: of another GPU than this machine's smallest. Raises `ConfigError` without either.
+    """
+    if gpu_gib is None:
+        gpus = find_gpus()
+        if gpus is None or not (found := gpus.describe()):
+            raise ConfigError("there is no GPU here: name the memory of one with --gpu-gib")
+        gpu_gib = min(gpu.memory_mib for gpu in found) / 1024
+    share = settings.engine.gpu_memory_utilization
+    tokens = long_sequence(Path(settings.traffic.folder), LEAST_RECORDED)
+    lengths = f"{tokens} tokens (99th percentile of the recorded traffic)" if tokens else "512 tokens"
+    table = Table(box=None, pad_edge=False, title_justify="left", title_style="")
+    table.title = f"Sequences of {lengths} at once in {share:g} of {gpu_gib:.0f} GiB; estimates, -: does not fit"
+    table.add_column("profile")
+    table.add_column("model", no_wrap=True)
+    for name in capacity.WEIGHT_BYTES:
+        table.add_column(name, justify="right")
+    for profile in catalog.profiles().values():
+        sizes = {model.parameters_b: model.id for model in reversed(profile.models)}
+        for parameters_b, model in sorted(sizes.items()):
+            counts = [
+                capacity.sequences(parameters_b, each, share * gpu_gib * 2**30, tokens or capacity.SEQUENCE_TOKENS)
+                for each in capacity.WEIGHT_BYTES.values()
+            ]
+            shown = [f"{count}+" if count == capacity.MOST_SEQUENCES else str(count or "-") for count in counts]
+            table.add_row(profile.name, model, *shown)
+    return table
+
+
 @click.command("doctor", cls=SettingsCommand)
-@settings_options("server", "auth", "model", "engine", "remote")
-def command(loaded: Loaded) -> None:
+@settings_options("server", "auth", "model", "engine", "remote", "traffic")
+@click.option("--models", is_flag=True, help="List which published models fit this GPU, with how many sequences.")
+@click.option("--gpu-gib", type=click.FloatRange(min=0, min_open=True), help="With --models: memory of another GPU.")
+def command(loaded: Loaded, models: bool, gpu_gib: float | None) -> None:
     """Report what this machine can run, and why. Exit code 1 if the server could not start as configured."""
+    if models:
+        console.print(_table_of_models(loaded.settings, gpu_gib))
+        return
     is_here = loaded.settings.pipeline.name not in stack.WITHOUT_VLLM
     of_engine = (_gpu, *((_cpu, _compiler) if device() == "cpu" else ()), _vllm)
     checks: tuple[Callable[[], Diagnosis], ...] = (
@@ -144,6 +205,7 @@ def command(loaded: Loaded) -> None:
         _memory,
         *(of_engine if is_here else ()),
         lambda: _model(loaded.settings),
+        *((lambda: _replicas(loaded.settings),) if is_here and device() == "cuda" else ()),
         lambda: _port(loaded.settings),
     )
     findings = [check() for check in checks]

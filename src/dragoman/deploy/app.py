@@ -10,11 +10,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+import psutil
 import ray
 from fastapi import FastAPI
 from ray import serve
@@ -22,11 +24,12 @@ from rich.console import Console
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.api.app import create_app
-from dragoman.deploy import config
+from dragoman.deploy import config, sharing
 from dragoman.deploy.peers import DirectoryClient, Entry, Membership, OperatorPort, Peers, failed
 from dragoman.errors import DragomanError, EngineDead
 from dragoman.service.service import TranslationService
 from dragoman.settings import Settings
+from dragoman.sharedgpu import SharedGpu
 from dragoman.telemetry import logs
 
 _ray: Any = ray  # typed in part
@@ -36,12 +39,21 @@ MAX_ONGOING_REQUESTS = 1_000_000
 LOOPBACK = "127.0.0.1"
 
 
-def arguments(settings: Settings, deployment: config.Deployment, *, folder: str, log_to: str) -> dict[str, Any]:
+def arguments(
+    settings: Settings, deployment: config.Deployment, *, folder: str, log_to: str, gpus: str
+) -> dict[str, Any]:
     """Return the arguments of `build`, as plain values, for replicas on this machine.
 
-    `folder`: the base of relative paths in the settings; `log_to`: a named pipe for the replicas' logs.
+    `folder`: the base of relative paths in the settings; `log_to`: a named pipe for the replicas' logs; `gpus`: a folder with
+    one for each `SharedGpu`.
     """
-    return {"settings": asdict(settings), "deployment": asdict(deployment), "folder": folder, "log_to": log_to}
+    return {
+        "settings": asdict(config.of_replica(settings, deployment)),
+        "deployment": asdict(deployment),
+        "folder": folder,
+        "log_to": log_to,
+        "gpus": gpus,
+    }
 
 
 def _settings(args: Mapping[str, Any], several_hosts: bool) -> Settings:
@@ -83,9 +95,12 @@ class Replica:
             os.chdir(folder)
         context: Any = serve.get_replica_context()
         name, node = str(context.rank.rank), str(_ray.util.get_node_ip_address())
-        several_hosts = config.Deployment(**args["deployment"]).several_hosts
+        deployment = config.Deployment(**args["deployment"])
+        several_hosts = deployment.several_hosts
         if several_hosts:
             config.check_cluster(len(_ray.nodes()))
+        if deployment.engines_per_gpu > 1 and args.get("gpus"):
+            _share_gpu(Path(args["gpus"]), context.rank.rank, deployment.replicas)
         settings = _own_settings(_settings(args, several_hosts), name, node if several_hosts else LOOPBACK)
         _configure_logging(settings, args.get("log_to", ""), name)
         self._lost: asyncio.Task[EngineDead] | None = None
@@ -129,6 +144,18 @@ class Replica:
         await self.service.stop()
         await self._operators.close()
         await self._membership.leave()
+
+
+def _share_gpu(gpus: Path, rank: int, replicas: int) -> None:
+    """Before the engine's first process: join those that share the GPU, and keep to CPU cores of this replica's own.
+
+    `gpus`: a folder with one for each GPU, by the name that Ray gives it in CUDA_VISIBLE_DEVICES.
+    """
+    os.environ.update(SharedGpu(gpus / os.environ["CUDA_VISIBLE_DEVICES"]).environment())
+    cores = sharing.split_cores(sharing.core_groups(frozenset(os.sched_getaffinity(0))), replicas)[rank % replicas]
+    for thread in psutil.Process().threads():
+        with suppress(ProcessLookupError):  # threads may end meanwhile
+            os.sched_setaffinity(thread.id, cores)
 
 
 def _own_settings(settings: Settings, name: str, operator_host: str) -> Settings:

@@ -6,18 +6,21 @@ This module must not import ray, which reads its environment when it is imported
 from __future__ import annotations
 
 import json
+import logging
 import os
 import resource
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from dragoman import settings as known
-from dragoman.deploy import haproxy
+from dragoman.deploy import haproxy, mps, sharing
 from dragoman.errors import ConfigError
-from dragoman.gpu import find_gpus
+from dragoman.gpu import NvmlGpus, find_gpus
 from dragoman.settings import Settings
+
+log = logging.getLogger("dragoman.deploy")
 
 DRAIN_PERIOD_S = 10
 """Seconds for which a replica that is replaced still answers, until every HAProxy has a configuration without it."""
@@ -41,6 +44,11 @@ class Deployment:
     num_gpus: float = 0
     several_hosts: bool = False
     autoscaling: Mapping[str, Any] | None = None
+
+    @property
+    def engines_per_gpu(self) -> int:
+        """Engines that share a GPU."""
+        return int(1 / self.num_gpus) if 0 < self.num_gpus < 1 else 1
 
 
 def settings_of(values: Mapping[str, Mapping[str, Any]], *, environment: Mapping[str, str] | None = None) -> Settings:
@@ -102,19 +110,80 @@ def gpus_per_replica(settings: Settings) -> int:
 
 
 def local_deployment(settings: Settings) -> Deployment:
-    """Return the deployment of `--replicas` on this machine. Raises `ConfigError` if it has too few GPUs."""
+    """Return the deployment of `--replicas` on this machine. Raises `ConfigError` if it has too few GPUs for it."""
     found = find_gpus()
     gpus = len(found.describe()) if found is not None and settings.pipeline.name != "fake" else 0
     each = gpus_per_replica(settings) if gpus else 0
     most = gpus // each if each else None
     wanted = settings.server.replicas
+    if isinstance(wanted, str) and wanted != "auto":
+        return _sharing(settings, wanted, gpus)
+    if wanted == "auto" and gpus and found is not None:
+        choice = sharing_choice(settings, found)
+        log.info("replicas for each GPU: %d: %s", choice.engines, choice.reason)
+        if choice.engines > 1:
+            return shared_deployment(gpus, choice.engines)
     replicas = wanted if isinstance(wanted, int) else max(1, most or 1)
     if most is not None and replicas > most:
         raise ConfigError(
-            f"{replicas} replicas need {replicas * each} GPUs ({each} each), and this machine has {gpus}",
+            f"{replicas} replicas need {replicas * each} GPUs ({each} each), and this machine has {gpus}"
+            + (f"; {-(-replicas // gpus)}/gpu share each GPU" if each == 1 else ""),
             param="server.replicas",
         )
     return Deployment(replicas=replicas, num_gpus=each)
+
+
+def shared_deployment(gpus: int, engines: int) -> Deployment:
+    """Return the deployment of so many engines on each of so many GPUs."""
+    return Deployment(replicas=gpus * engines, num_gpus=sharing.gpu_fraction(engines) if engines > 1 else 1)
+
+
+def _sharing(settings: Settings, wanted: str, gpus: int) -> Deployment:
+    """Return the deployment for `--replicas N/gpu`. Raises `ConfigError` where engines cannot share GPUs."""
+    from dragoman.service import stack
+
+    if settings.engine.tensor_parallel_size > 1:
+        reason = (
+            f"an engine of several GPUs (engine.tensor_parallel_size = {settings.engine.tensor_parallel_size}) cannot "
+            "share them: set the number of replicas, or auto"
+        )
+    elif not gpus or not stack.runs_on_gpu():
+        reason = "no engine runs on a GPU here (`dragoman doctor` says why): set the number of replicas"
+    else:
+        return shared_deployment(gpus, int(wanted.partition("/")[0]))
+    raise ConfigError(f"server.replicas = {wanted}: {reason}", param="server.replicas")
+
+
+def sharing_choice(settings: Settings, found: NvmlGpus) -> sharing.SharingChoice:
+    """Choose how many engines share each of these GPUs. Raises `ConfigError` if the model cannot be read."""
+    from dragoman.service import stack
+
+    if settings.engine.tensor_parallel_size > 1:
+        return sharing.SharingChoice(1, "an engine has several GPUs")
+    if not stack.runs_on_gpu():
+        return sharing.SharingChoice(1, "the installed vLLM runs on the CPU")
+    gpus = found.describe()
+    machine = sharing.SharedMachine(
+        gpus=len(gpus),
+        memory_bytes=int(min(gpu.memory_mib for gpu in gpus) * 2**20),
+        bandwidth_bytes_s=found.bandwidth_bytes_s(),
+        cores=len(os.sched_getaffinity(0)),
+        no_mps=mps.why_not(settings.server.mps),
+    )
+    return sharing.choose(stack.weights(settings), machine, settings.engine.gpu_memory_utilization)
+
+
+def visible_gpus(gpus: int) -> list[str]:
+    """Return this process's GPUs as entries of CUDA_VISIBLE_DEVICES, by which Ray names them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return [entry.strip() for entry in visible.split(",")][:gpus] if visible else [str(gpu) for gpu in range(gpus)]
+
+
+def of_replica(settings: Settings, deployment: Deployment) -> Settings:
+    """Return a replica's settings: engines that share a GPU share its memory."""
+    engine = settings.engine
+    share = sharing.memory_share(engine.gpu_memory_utilization, deployment.engines_per_gpu)
+    return replace(settings, engine=replace(engine, gpu_memory_utilization=share))
 
 
 def graceful_shutdown_s(settings: Settings) -> float:

@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any, cast
 import psutil
 
 from dragoman.api.server import bind, url_of
-from dragoman.deploy import config, haproxy, processes
+from dragoman.deploy import config, haproxy, mps, processes
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.guard import Guard
 from dragoman.settings import Settings
+from dragoman.sharedgpu import SharedGpu
 
 if TYPE_CHECKING:
     from dragoman.deploy.peers import DirectoryClient, Entry, Instruction
@@ -71,6 +72,8 @@ class Run:
         self.log_pipe = self.folder / "log"
         os.mkfifo(self.log_pipe, 0o600)
         self._set_environment()
+        self._gpus = self.folder / "gpus"
+        self._mps: list[mps.MpsDaemon] = []
         self._guard = Guard(folder=self.folder)
 
     def _set_environment(self) -> None:
@@ -96,6 +99,33 @@ class Run:
             "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(_free_port(8500)),
             haproxy.FRONTEND_HOST_VARIABLE: self.settings.server.host,
         }
+
+    def start_mps(self) -> None:
+        """Start CUDA MPS for each GPU that engines share, if it can be used here. Blocks for some seconds.
+
+        Where it cannot, they share the GPU without, or if the settings leave the number to us, each engine gets a GPU.
+        """
+        engines = self.deployment.engines_per_gpu
+        gpus = self.deployment.replicas // engines
+        if engines == 1:
+            return
+        reason = mps.why_not(self.settings.server.mps)
+        try:
+            for visible in () if reason else config.visible_gpus(gpus):
+                self._mps.append(mps.MpsDaemon(SharedGpu(self._gpus / visible), visible))
+                self._mps[-1].start()
+        except mps.MpsRefused as error:
+            reason = f"it cannot be used here: {error}"
+            self._end_mps()
+        if reason:
+            log.warning("engines that share a GPU compute in turn, without CUDA MPS: %s", reason)
+            if self.settings.server.replicas == "auto":
+                self.deployment = config.shared_deployment(gpus, 1)
+
+    def _end_mps(self) -> None:
+        for daemon in self._mps:
+            daemon.end()
+        self._mps = []
 
     def start_ray(self) -> None:
         """Start Ray and HAProxy. Blocks for some seconds."""
@@ -132,7 +162,13 @@ class Run:
 
         from dragoman.deploy import app
 
-        given = app.arguments(self.settings, self.deployment, folder=str(Path.cwd()), log_to=str(self.log_pipe))
+        given = app.arguments(
+            self.settings,
+            self.deployment,
+            folder=str(Path.cwd()),
+            log_to=str(self.log_pipe),
+            gpus=str(self._gpus),
+        )
         target = serve.RunTarget(target=app.build(given), name=app.APPLICATION, route_prefix="/")
         serve.run_many([target], wait_for_ingress_deployment_creation=False, wait_for_applications_running=False)
 
@@ -150,6 +186,7 @@ class Run:
 
     def end(self) -> None:
         """End all processes, and delete the folder."""
+        self._end_mps()
         self._guard.close()
         self._reserved.close()
 
@@ -255,6 +292,7 @@ class LocalServer:
     # ---- start, and watching
 
     async def _start(self) -> None:
+        await asyncio.to_thread(self._run.start_mps)
         self._progress.status("starting Ray")
         await asyncio.to_thread(self._run.start_ray)
         self._install_signals()  # Ray has put its own handler of SIGTERM there

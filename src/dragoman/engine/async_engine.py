@@ -36,6 +36,7 @@ from dragoman.engine.hang import LOOK_S, HangWatch
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineHung
 from dragoman.guard import guard_children
+from dragoman.sharedgpu import SharedGpu
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, CompletionReason, Delta, EngineSequence, Timings, TokenLogprobs
 from dragoman.wire import EngineStats
@@ -56,9 +57,10 @@ class AsyncEngine:
         import_s: float = 0.0,
         hang_timeout_s: float | None = None,
         vllm_arguments: Mapping[str, Any] | None = None,
+        gpu: SharedGpu | None = None,
     ) -> None:
         """`import_s`: what importing this module took, to be reported with the phases of the first start. `hang_timeout_s`: of
-        `HangWatch`.
+        `HangWatch`. `gpu`: that it shares with other engines.
 
         `vllm_arguments`: beside those of `spec`, by vLLM's names, for measurements of what is not a setting.
         """
@@ -69,6 +71,8 @@ class AsyncEngine:
         self._log_file = log_file
         self._shutdown_timeout_s = shutdown_timeout_s
         self._vllm_arguments = vllm_arguments
+        self._gpu = gpu
+        self._daemon: int | None = None  # of MPS, whose client it is
         self._gauge = EngineGauge()
         self._watch = HangWatch(spec.engine.max_num_batched_tokens or 0, hang_timeout_s)
         self._llm: AsyncLLM | None = None
@@ -77,7 +81,18 @@ class AsyncEngine:
         self._running: list[psutil.Process] = []
 
     async def start(self) -> None:
-        """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails."""
+        """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails.
+
+        Engines of one GPU start one after the other.
+        """
+        if self._gpu is None:
+            await self._start()
+        else:
+            async with self._gpu.turn() as self._daemon:
+                await self._start()
+                self._gpu.enter(psutil.Process(one.pid) for one in self._schedulers)
+
+    async def _start(self) -> None:
         guard_children()
         forkserver.use()
         before = set(multiprocessing.active_children())
@@ -214,8 +229,13 @@ class AsyncEngine:
         """End vLLM's processes, crashed ones too; what still runs ends with `EngineDead`."""
         llm, self._llm = self._llm, None
         if llm is not None:
+            has_crashed = llm.errored
             # vLLM cancels the task that would raise this to them, often before it does.
             llm.output_processor.propagate_error(EngineDeadError())
+            if self._gpu is not None and has_crashed:
+                self._gpu.report_broken(self._daemon)
+            elif self._gpu is not None:
+                await asyncio.to_thread(self._gpu.leave, self._running)
             await asyncio.to_thread(_end, llm, self._schedulers, self._running)
             self._gauge.load(0, 0, 0.0)
 

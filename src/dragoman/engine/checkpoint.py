@@ -128,6 +128,12 @@ def has_plain_attention(config: dict[str, Any]) -> bool:
     )
 
 
+def has_block_fp8(config: dict[str, Any]) -> bool:
+    """Whether the weights are in fp8 with one scale for each block of a matrix."""
+    quantization: object = config.get("quantization_config")
+    return isinstance(quantization, dict) and bool(cast("dict[str, object]", quantization).get("weight_block_size"))
+
+
 def parameters(model: str, config: dict[str, Any]) -> int | None:
     """The number of weights: from the sizes of a folder's weight files, else from the config's shapes; None: unknown.
 

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import psutil
 
 from dragoman.engine import checkpoint
+from dragoman.engine.capacity import KvNeed, memory_share
 from dragoman.errors import ConfigError
 from dragoman.settings import GRAPH_CEILING, EngineSettings
 
@@ -38,6 +39,8 @@ _REPORTED_INSTRUCTION_SETS = (
 _BESIDE_WEIGHTS_BYTES = 2 << 30  # the engine's processes, activations, and the smallest KV cache
 _SMALLEST_KV_CACHE_BYTES = 256 << 20
 
+LEAST_RECORDED = 200
+"""Texts of recorded traffic from which a KV cache is computed."""
 NO_COMPILER = (
     "no C++ compiler was found (g++, or what CXX names): the engine runs uncompiled, which costs about a quarter of "
     "a small model's throughput; install one (Debian, Ubuntu: apt install g++) and restart"
@@ -143,8 +146,18 @@ def cpu_dtype(
     )
 
 
-def resolve(model: str, engine: EngineSettings, device: Device) -> EngineSpec:
+def resolve(
+    model: str,
+    engine: EngineSettings,
+    device: Device,
+    *,
+    sequence_tokens: int | None = None,
+    gpu_bytes: int | None = None,
+) -> EngineSpec:
     """Decide every number that the settings leave open.
+
+    `sequence_tokens`: of a long sequence of the recorded traffic, for a KV cache that is `auto`; None: too little was recorded.
+    `gpu_bytes`: the GPU's memory, of which an engine whose KV cache is known needs no larger share to be free.
 
     Raises `ConfigError` where the model's config cannot be read, or the device has no kernels for what the settings ask for.
     """
@@ -168,10 +181,39 @@ def resolve(model: str, engine: EngineSettings, device: Device) -> EngineSpec:
         mode = engine.cudagraph_mode or ("FULL" if whole_steps else "FULL_AND_PIECEWISE")
         engine = replace(engine, max_cudagraph_capture_size=ceiling, cudagraph_mode=mode)
     per_token = checkpoint.kv_bytes_per_token(config, engine.dtype, engine.kv_cache_dtype)
-    if not on_gpu and engine.kv_cache_memory_bytes is None:
+    if engine.kv_cache_memory_bytes == "auto":
+        engine = replace(engine, kv_cache_memory_bytes=_recorded_kv_cache(engine, per_token, sequence_tokens, warnings))
+    if on_gpu:
+        engine = replace(engine, gpu_memory_utilization=_memory_share(model, config, engine, gpu_bytes))
+    elif engine.kv_cache_memory_bytes is None:
         engine = replace(engine, kv_cache_memory_bytes=_cpu_kv_cache_bytes(per_token, engine))
     instruction_sets = () if on_gpu else cpu_instruction_sets()
     return EngineSpec(model, device, engine, per_token, instruction_sets, tuple(warnings))
+
+
+def _recorded_kv_cache(
+    engine: EngineSettings, per_token: int | None, sequence_tokens: int | None, warnings: list[str]
+) -> int | None:
+    """The KV cache for all slots with long sequences of the recorded traffic; None, with a warning, where it is not known."""
+    if per_token is None or sequence_tokens is None:
+        reason = "the model's config does not say what a token takes"
+        if sequence_tokens is None:
+            reason = f"fewer than {LEAST_RECORDED} texts were recorded"
+        warnings.append(f"engine.kv_cache_memory_bytes = auto: {reason}, so the KV cache is as large as by default")
+        return None
+    window = engine.max_model_len or checkpoint.LONGEST_DEFAULT_WINDOW
+    need = KvNeed(engine.max_num_seqs or 1, min(sequence_tokens, window), window, per_token)
+    return need.size_bytes // engine.tensor_parallel_size
+
+
+def _memory_share(model: str, config: dict[str, Any], engine: EngineSettings, gpu_bytes: int | None) -> float:
+    """The share of the GPU's memory that vLLM wants to be free when it starts, which a KV cache of its own does not change."""
+    weights = checkpoint.parameters(model, config)
+    if not isinstance(engine.kv_cache_memory_bytes, int) or gpu_bytes is None or weights is None:
+        return engine.gpu_memory_utilization
+    size = weights * checkpoint.BYTES_PER_VALUE["float32" if engine.dtype == "float32" else "bfloat16"]
+    share = memory_share(size / engine.tensor_parallel_size, engine.kv_cache_memory_bytes, gpu_bytes)
+    return min(engine.gpu_memory_utilization, share)
 
 
 def _check_fp8_on_cpu(engine: EngineSettings, flags: frozenset[str] | None) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from dragoman import phrasebook
 from dragoman.engine import checkpoint, forkserver, process
 from dragoman.engine.checkpoint import read_config, revision
-from dragoman.engine.spec import EngineSpec, device, resolve
+from dragoman.engine.spec import LEAST_RECORDED, EngineSpec, device, resolve
 from dragoman.errors import ConfigError
 from dragoman.gpu import Fresh, find_gpus
 from dragoman.guard import MARK_PREFIX
@@ -43,7 +43,9 @@ from dragoman.settings import (
     Settings,
     StorageSettings,
 )
+from dragoman.sharedgpu import SharedGpu
 from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
+from dragoman.telemetry.traffic import summary as traffic
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.types import EngineSequence
@@ -110,7 +112,23 @@ def engine_spec(settings: Settings) -> EngineSpec:
         engine = replace(engine, token_logprobs=(Path(model) / confidence.FILE).is_file())
     if settings.pipeline.name == "remote":
         return _spec_of_remote(model, engine, settings.remote)
-    return resolve(model, engine, device())
+    auto = engine.kv_cache_memory_bytes == "auto"
+    sequence_tokens = traffic.long_sequence(Path(settings.traffic.folder), LEAST_RECORDED) if auto else None
+    gpus = find_gpus() if device() == "cuda" else None
+    smallest_mib = min((gpu.memory_mib for gpu in gpus.describe()), default=None) if gpus is not None else None
+    gpu_bytes = int(smallest_mib * 2**20) if smallest_mib is not None else None
+    return resolve(model, engine, device(), sequence_tokens=sequence_tokens, gpu_bytes=gpu_bytes)
+
+
+def weights(settings: Settings) -> int | None:
+    """Return the number of weights of the settings' model; None: unknown. Raises `ConfigError`."""
+    model = settings.model.path or str(phrasebook.model_dir())
+    return checkpoint.parameters(model, read_config(model))
+
+
+def runs_on_gpu() -> bool:
+    """Whether an engine of this installation runs on a GPU here."""
+    return device() == "cuda"
 
 
 def _remote_urls(settings: RemoteSettings) -> list[str]:
@@ -160,6 +178,7 @@ def _build_continuous(settings: Settings, spec: EngineSpec, log_file: Path | Non
         shutdown_timeout_s=settings.server.drain_timeout_s,
         import_s=monotonic() - began_s,
         hang_timeout_s=settings.pipeline.hang_timeout_s,
+        gpu=SharedGpu.of_environment(),
     )
     return ContinuousPipeline(engine)
 

@@ -311,7 +311,7 @@ def workers(spec: EngineSpec, log_file: Path | None, *, workers: int, engine: st
         spec.engine,
         max_num_seqs=1,
         gpu_memory_utilization=spec.engine.gpu_memory_utilization / workers,
-        kv_cache_memory_bytes=kv_cache_bytes and kv_cache_bytes // workers,
+        kv_cache_memory_bytes=kv_cache_bytes // workers if isinstance(kv_cache_bytes, int) else None,
     )
     cores = usable_cores() if on_cpu else []
     processes: list[WorkerProcess] = []

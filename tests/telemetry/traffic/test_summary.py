@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from math import ceil
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dragoman.telemetry.traffic.entry import TrafficEntry
+from dragoman.telemetry.traffic.entry import TrafficEntry, file_name, to_line
 from dragoman.telemetry.traffic.summary import (
     in_flight_at_arrivals,
+    long_sequence,
     peak_tokens,
     quantiles,
     summarise,
@@ -68,6 +72,18 @@ def test_peak_tokens_agree_with_looking_at_every_arrival() -> None:
         for one in texts
     )
     assert peak_tokens(texts) == looked
+
+
+def test_a_long_sequence_has_the_tokens_of_prompt_and_output_and_comes_of_enough_texts_that_a_model_translated(
+    tmp_path: Path,
+) -> None:
+    assert long_sequence(tmp_path / "none", least=1) is None
+    texts = [at(number, prompt_tokens=100, output_tokens=number + 1) for number in range(200)]
+    cached = [at(1000 + number, prompt_tokens=0, output_tokens=0) for number in range(50)]
+    file = tmp_path / file_name(datetime.fromtimestamp(MIDNIGHT, UTC), "host", "0", 1, 0)
+    file.write_bytes(b"".join(map(to_line, [*texts, *cached])))
+    assert long_sequence(tmp_path, least=200) == ceil(100 + np.percentile(range(1, 201), 99))
+    assert long_sequence(tmp_path, least=201) is None
 
 
 def test_the_busiest_minute_is_a_rate() -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.telemetry.traffic.entry import TrafficEntry
+from dragoman.telemetry.traffic.entry import TrafficEntry, TrafficReader
 
 Floats = NDArray[np.float64]
 
@@ -85,6 +87,18 @@ def quantiles(values: Iterable[float | None]) -> Quantiles | None:
         return None
     p50, p90, p95, p99, highest = np.percentile(known, _AT).tolist()
     return Quantiles(len(known), p50, p90, p95, p99, highest)
+
+
+def long_sequence(folder: Path, least: int) -> int | None:
+    """The 99th percentile of the tokens of a text's prompt and output; None where fewer than `least` texts were recorded.
+
+    A text of several segments counts as one sequence, so this is rather too long. Raises `ConfigError` for a folder that may
+    not be read.
+    """
+    if not folder.is_dir():
+        return None
+    tokens = [entry.prompt_tokens + entry.output_tokens for entry in TrafficReader([folder]) if entry.output_tokens]
+    return ceil(np.percentile(tokens, 99)) if len(tokens) >= least else None
 
 
 def peak_tokens(entries: Sequence[TrafficEntry]) -> int | None:
