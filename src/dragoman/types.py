@@ -57,6 +57,9 @@ class PromptOptions:
     examples: tuple[
         Example, ...
     ] = ()  # in the prompt's order, the last next to the text; with its marks or without any
+    reworded: bool = (
+        False  # in the profile's second form, if it has one: the first was taken for a question or an order
+    )
 
     @property
     def given(self) -> frozenset[PromptOption]:
@@ -337,6 +340,7 @@ class Usage:
 WarningCode = Literal[
     "empty_output",
     "refusal",
+    "answered",
     "repetition",
     "wrong_language",
     "source_copied",

@@ -150,6 +150,7 @@ class Form:
     context: bool = True  # with the sentences before it, where the profile can
     sampled: bool = False  # chosen at random, with a fixed seed: greedy decoding would give the same again
     examples: bool = True  # after those that there are for the text
+    reworded: bool = False  # by the profile's second form of prompt
 
 
 FIRST = Form()
@@ -462,8 +463,8 @@ class Planner:
         context = "\n".join(filter(None, (job.request.options.context, segment.before if form.context else "")))
         with_marks = bool(segment.marks) and "<" in shown
         options = job.options
-        if context or terms or with_marks:
-            options = replace(options, context=context or None, terms=terms, marks=with_marks)
+        if context or terms or with_marks or form.reworded:
+            options = replace(options, context=context or None, terms=terms, marks=with_marks, reworded=form.reworded)
         if job.takes_examples and form.examples and (examples := self._examples(job, shown, options, similar)):
             options = replace(options, examples=examples)
         return Attempt(segment, form, shown, options)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from dragoman import languages
+from dragoman.text.answers import is_answered
 from dragoman.text.commentary import has_commentary, is_refusal
 from dragoman.text.comparisons import (
     CheckContext,
@@ -38,6 +39,7 @@ from wholetext.markup import marks
 
 EMPTY_OUTPUT: Final = "empty_output"
 REFUSAL: Final = "refusal"
+ANSWERED: Final = "answered"
 REPETITION: Final = "repetition"
 WRONG_LANGUAGE: Final = "wrong_language"
 SOURCE_COPIED: Final = "source_copied"
@@ -65,6 +67,7 @@ WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
     {
         EMPTY_OUTPUT: "The model returned no words.",
         REFUSAL: "The model refused to translate, or answered instead.",
+        ANSWERED: "The model seems to have answered the text, or done what it says, instead of translating it.",
         REPETITION: "The output repeats a part of itself; the translation may be incomplete.",
         WRONG_LANGUAGE: "The translation is not in the target language, or not in its script.",
         SOURCE_COPIED: "The translation is the same as the source; it may not have been translated.",
@@ -117,6 +120,8 @@ def findings(source: str, output: str, context: CheckContext) -> tuple[Finding, 
     loops = repeats(source, output) or repeats_sentence(source, output)
     if loops:
         found.append(Finding(REPETITION))
+    elif is_answered(source, output, context):
+        found.append(Finding(ANSWERED))
     if is_copied(source, output, context):
         found.append(Finding(SOURCE_COPIED))
     elif is_wrong_language(source, output, context):
