@@ -22,7 +22,7 @@ ANSWERS = [
     ("Do you ship to Norway?", "예, 노르웨이로 배송합니다.", "ko"),
     ("Is this seat taken?", "Ναι, είναι πιασμένη.", "el"),
     ("Wo wohnst du?", "I live in Berlin.", "en"),
-    ("Where is it? I cannot see it.", "Es liegt auf dem Tisch. Schau dort nach.", "de"),
+    ("I lost my keys. Have you seen them?", "Nein, ich habe sie nicht gesehen.", "de"),
     # a statement or an order is asked back
     ("Tell me about your city.", "Was möchten Sie über meine Stadt wissen?", "de"),
     # an order is obeyed: lists, code, numbers, what it quotes
@@ -65,6 +65,9 @@ TRANSLATIONS = [
     ("Continue? (yes/no)", "Weiter? (ja/nein)", "de"),
     ("Enable automatic export?", "자동 내보내기를 사용할까요?(&E)", "ko"),
     ("Where is it? I cannot see it.", "Wo ist es? Ich kann es nicht sehen.", "de"),
+    ("File not found: is it installed?", "Datei nicht gefunden, eventuell ist sie nicht installiert.", "de"),
+    ("Perhaps it was just moved?", "Vielleicht wurde er gerade verschoben.", "de"),
+    ("Use -? for help.", "Mit -? erhalten Sie Hilfe.", "de"),
     ("See https://example.org/?q=1 for more.", "Siehe https://example.org/?q=1 für mehr.", "de"),
     ("You have unsent messages, do you wish to quit anyway?", "Sie haben noch Nachrichten. Trotzdem beenden?", "de"),
     ("List three birds.", "Nennen Sie drei Vögel.", "de"),

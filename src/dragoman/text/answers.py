@@ -21,16 +21,19 @@ from wholetext.markup.spans import without_spans
 _MARKS = "?？؟⸮፧՞\u037e"
 """Question marks. The Greek one is, in most texts, a semicolon; the Armenian one stands in the word that is asked for."""
 _GREEK_MARKS = f"{_MARKS};"
+_QUESTION = re.compile(r"(?<=[\w\s)\]}>%\"'”’»…。])[?？؟⸮፧\u037e](?![\w=])|՞")
+"""A question mark after a word: not that of an option (`-?`), of an address or of a regular expression."""
 _MAX_AFTER_MARK = 3
 """Letters and digits after a question mark, at most, that are none of another sentence: an access key, a footnote."""
 _BRACKETS = re.compile(r"[(（\[][^()（）\[\]]{0,100}[)）\]]")
 _SENTENCES = re.compile(r"(?<=[.!?…؟۔।。！？])\s*|\n+")
+_HINT = re.compile(r"[:;：；]\s|[(（]|^(?:perhaps|maybe)\b", re.IGNORECASE)
 _EDGES = " \t\"'“”«»„‚‘’¡([*_"
 
 _ITEM = re.compile(r"^\s*+(?:[-*•·‣–]|\d{1,2}[.)])\s", re.MULTILINE)
 _MIN_ITEMS = 2
 _FENCE = "```"
-_CLAUSE = re.compile(r"[,;:،、，；：–—(]")
+_CLAUSE = re.compile(r"[,;:،、，；：–—(]| -")
 """What joins clauses, which a translation may make sentences of."""
 _MAX_SENTENCES_ADDED = 1
 
@@ -48,10 +51,10 @@ _MAX_QUOTED = 0.6
 def is_answered(source: str, output: str, context: CheckContext) -> bool:
     """Whether the output seems to answer the source, or to do what it says. Both are without marks."""
     ours, theirs = without_spans(source).strip(), without_spans(output).strip()
-    if any(mark in ours for mark in _MARKS):
-        if not is_question_kept(ours, theirs, context.target_language):
+    if _QUESTION.search(ours):
+        if is_question(ours) and not asks(theirs, context.target_language):
             return True
-    elif not _is_greek(context.source_language) and any(mark in theirs for mark in _MARKS):
+    elif not _is_greek(context.source_language) and not _has_mark(ours) and _QUESTION.search(theirs):
         return True
     return (
         _has_list(ours, theirs)
@@ -66,16 +69,21 @@ def is_answered(source: str, output: str, context: CheckContext) -> bool:
 # ---- questions
 
 
-def is_question_kept(source: str, output: str, target: str) -> bool:
-    """Whether an output asks at its end if its source, which has question marks, does so, else anywhere."""
-    pattern = _question_words(target)
-    if _ends_with_question(source, _MARKS):
-        if _ends_with_question(output, _GREEK_MARKS if _is_greek(target) else _MARKS):
-            return True
-        return pattern is not None and pattern.search(_sentences(output)[-1]) is not None
-    if any(mark in output for mark in _MARKS) or _is_greek(target):
+def is_question(text: str) -> bool:
+    """Whether a text ends by asking its reader, with a question mark. A hint such as "not found: is it installed?" does not."""
+    return _ends_with_question(text, _MARKS) and not _HINT.search(_last_sentence(text))
+
+
+def asks(text: str, language: str) -> bool:
+    """Whether a text in this language ends with a question mark, or its last sentence asks by its words."""
+    if _ends_with_question(text, _GREEK_MARKS if _is_greek(language) else _MARKS):
         return True
-    return pattern is not None and any(pattern.search(sentence) for sentence in _sentences(output))
+    pattern = _question_words(language)
+    return pattern is not None and pattern.search(_last_sentence(text)) is not None
+
+
+def _has_mark(text: str) -> bool:
+    return any(mark in text for mark in _MARKS)
 
 
 def _ends_with_question(text: str, marks: str) -> bool:
@@ -86,9 +94,9 @@ def _ends_with_question(text: str, marks: str) -> bool:
     return sum(map(str.isalnum, _BRACKETS.sub("", text[at + 1 :]))) <= _MAX_AFTER_MARK
 
 
-def _sentences(text: str) -> list[str]:
-    found = [one.strip(_EDGES) for one in _SENTENCES.split(text) if any(map(str.isalpha, one))]
-    return found or [""]
+def _last_sentence(text: str) -> str:
+    found = [one for one in _SENTENCES.split(text) if any(map(str.isalpha, one))]
+    return found[-1].strip(_EDGES) if found else ""
 
 
 def _is_greek(tag: str | None) -> bool:
