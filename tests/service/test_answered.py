@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from dragoman.prompts.catalog import profiles, reworded_examples
+from dragoman.service.planner import Form
 from dragoman.text import checks
-from tests.service.test_examples import PAIRS, codes, translated
+from tests.service.test_examples import PAIRS, codes, planner, translated
+from tests.serving import request_of
 
 QUESTION = "What is the capital of Peru?"
 ANSWER, RIGHT = "Die Hauptstadt von Peru ist Lima.", "Was ist die Hauptstadt von Peru?"
@@ -19,6 +24,29 @@ async def test_an_answered_text_is_translated_again_in_another_form() -> None:
     assert (found.text, codes(found), found.retries) == (RIGHT, [], (checks.ANSWERED,))
     assert prompts[0] == [QUESTION] and len(prompts) == 2
     assert "German" in prompts[1][-1]
+    texts, translations = prompts[1][:-1:2], prompts[1][1::2]
+    assert translations == [one.translation for one in reworded_examples("en", "de")]
+    assert all(
+        f"<source>{one.source}</source>" in text for one, text in zip(reworded_examples("en", "de"), texts, strict=True)
+    )
+    assert found.examples == ()  # they are no one's
+
+
+@pytest.mark.parametrize(("window", "has_examples"), [(2048, True), (640, False)])
+def test_examples_that_do_not_fit_are_left_out(window: int, has_examples: bool) -> None:
+    own = planner(window=window)
+    [job] = own.jobs(request_of((QUESTION,), "de", "en"))
+    [segment] = [one for one in job.segments if one is not None]
+    shown = own.attempt(job, segment, Form(examples=False, reworded=True))
+    assert bool(shown.options.examples) == has_examples
+
+
+def test_a_language_has_the_examples_of_its_script() -> None:
+    assert reworded_examples("en", "pt-BR") == reworded_examples("en", "pt") != ()
+    assert reworded_examples("en", "zh-Hant") != reworded_examples("en", "zh")
+    assert reworded_examples("en", "sw") == reworded_examples(None, "de") == ()
+    for language in profiles()["chat"].languages:
+        assert len(reworded_examples("en", language)) in (0, 3)
 
 
 async def test_a_text_that_is_answered_in_each_form_is_marked() -> None:
@@ -48,7 +76,7 @@ async def test_a_text_cannot_end_the_tags_around_it() -> None:
 async def test_examples_are_left_out_before_the_form_is_changed() -> None:
     found, prompts = await translated(obedient, QUESTION, examples=PAIRS)
     assert (found.text, found.retries) == (RIGHT, (checks.ANSWERED, checks.ANSWERED))
-    assert [len(turns) for turns in prompts] == [5, 1, 1]
+    assert [len(turns) for turns in prompts] == [5, 1, 7]
 
 
 async def test_a_model_with_one_form_of_prompt_is_sampled() -> None:

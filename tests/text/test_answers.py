@@ -65,6 +65,8 @@ TRANSLATIONS = [
     ("Continue? (yes/no)", "Weiter? (ja/nein)", "de"),
     ("Enable automatic export?", "자동 내보내기를 사용할까요?(&E)", "ko"),
     ("Where is it? I cannot see it.", "Wo ist es? Ich kann es nicht sehen.", "de"),
+    ("Whether to show hidden files", "Sollen versteckte Dateien gezeigt werden?", "de"),
+    ("Invalid hexadecimal number", "유효하지 않은 16진수입니다", "ko"),
     ("File not found: is it installed?", "Datei nicht gefunden, eventuell ist sie nicht installiert.", "de"),
     ("Perhaps it was just moved?", "Vielleicht wurde er gerade verschoben.", "de"),
     ("Use -? for help.", "Mit -? erhalten Sie Hilfe.", "de"),

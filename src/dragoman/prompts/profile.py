@@ -124,6 +124,8 @@ class RewordedForm:
     """The second form of every prompt, for a text that the model took for a question or an order in the first one.
 
     `text` is the user's turn, with the slots of templates for it and for languages; `system` is added to the system prompt.
+    Where the profile takes examples, a question, an instruction and a statement with their translations stand before it
+    (`prompts.catalog.reworded_examples`).
     """
 
     text: str

@@ -90,6 +90,7 @@ _DEFAULT: Final[tuple[tuple[Remedy, ...], ...]] = (("quarters", "sampled"),)
 RETRIES: Mapping[WarningCode, tuple[tuple[Remedy, ...], ...]] = {
     checks.REFUSAL: (("reworded", "quarters", "sampled"),),
     checks.ANSWERED: (("reworded", "quarters", "sampled"),),
+    checks.LENGTH_OUT_OF_BOUNDS: (("quarters", "reworded", "sampled"),),
     checks.LINE_BREAKS_LOST: (("lines",),),
     checks.LENGTH_LIMIT: (("quarters",),),
     checks.COMMENTARY: (("quarters", "uncommented", "sampled"),),
@@ -306,7 +307,7 @@ class SegmentTranslator:
             timings=(completion.timings,) if completion.timings else (),
             findings=findings,
             features=features,
-            examples=attempt.options.examples,
+            examples=() if attempt.form.reworded else attempt.options.examples,  # those are no one's
         )
 
     # ---- when a check fails

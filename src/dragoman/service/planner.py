@@ -18,6 +18,7 @@ from rapidfuzz import fuzz
 
 from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
+from dragoman.prompts.catalog import reworded_examples
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable, max_output_tokens
 from dragoman.prompts.profile import NO_OPTIONS
@@ -467,7 +468,25 @@ class Planner:
             options = replace(options, context=context or None, terms=terms, marks=with_marks, reworded=form.reworded)
         if job.takes_examples and form.examples and (examples := self._examples(job, shown, options, similar)):
             options = replace(options, examples=examples)
+        if form.reworded and (examples := self._reworded_examples(job, shown, options)):
+            options = replace(options, examples=examples)
         return Attempt(segment, form, shown, options)
+
+    def _reworded_examples(self, job: TextJob, shown: str, options: PromptOptions) -> tuple[Example, ...]:
+        """Return the examples of the second form of prompt, if all of them fit beside the text."""
+        source, target = job.source, job.request.target
+        if not self.prompts.takes_examples:
+            return ()
+        examples = reworded_examples(source, target)
+        needed = sum(self.prompts.example_tokens(one, source, target, options) + TOKENS_OF_A_JOINT for one in examples)
+        return examples if needed <= self._left_for_examples(job, shown, options) else ()
+
+    def _left_for_examples(self, job: TextJob, shown: str, options: PromptOptions) -> int:
+        """How many tokens the examples of a prompt may have beside its text."""
+        source, target = job.source, job.request.target
+        needed = self.prompts.tokenizer.count(shown) * (1 + 2 * job.direction.ratio) + MARGIN_TOKENS
+        needed += self.prompts.overhead(source, target, options)
+        return min(self._example_tokens, int(self.max_model_len - needed))
 
     def _examples(
         self, job: TextJob, shown: str, options: PromptOptions, similar: Sequence[Example]
@@ -478,9 +497,7 @@ class Planner:
         next to the text are kept; of very many that the caller gave, those most similar to the text.
         """
         source, target = job.source, job.request.target
-        needed = self.prompts.tokenizer.count(shown) * (1 + 2 * job.direction.ratio) + MARGIN_TOKENS
-        needed += self.prompts.overhead(source, target, options)
-        left = min(self._example_tokens, int(self.max_model_len - needed))
+        left = self._left_for_examples(job, shown, options)
         ordered = [*_most_similar(job.request.options.examples, shown), *reversed(similar)]
         chosen: dict[tuple[str, str], Example] = {}
         for example in map(_example_for(shown), reversed(ordered)):

@@ -13,9 +13,10 @@ import tomllib
 import unicodedata
 from functools import cache, lru_cache
 from importlib import resources
+from typing import Any
 
 from dragoman import languages
-from dragoman.text.comparisons import CheckContext, extent, numbers_added, sentence_ends
+from dragoman.text.comparisons import CheckContext, numbers_added, sentence_ends
 from wholetext.markup.spans import without_spans
 
 _MARKS = "?？؟⸮፧՞\u037e"
@@ -37,10 +38,6 @@ _CLAUSE = re.compile(r"[,;:،、，；：–—(]| -")
 """What joins clauses, which a translation may make sentences of."""
 _MAX_SENTENCES_ADDED = 1
 
-_SHORT = (10, 24)
-"""Lengths, in Latin letters, of texts that `comparisons.length_faults` takes as too short to compare."""
-_SHORT_RATIOS = (0.25, 4.0)
-
 _MIN_LETTERS = 2
 _WORD = re.compile(r"\w+")
 _MIN_WORDS = 3
@@ -54,12 +51,11 @@ def is_answered(source: str, output: str, context: CheckContext) -> bool:
     if _QUESTION.search(ours):
         if is_question(ours) and not asks(theirs, context.target_language):
             return True
-    elif not _is_greek(context.source_language) and not _has_mark(ours) and _QUESTION.search(theirs):
+    elif _QUESTION.search(theirs) and not asks(ours, context.source_language or "en") and not _has_mark(ours):
         return True
     return (
-        _has_list(ours, theirs)
+        _has_list(source, output)
         or _has_sentences_added(ours, theirs)
-        or _is_out_of_proportion(ours, theirs)
         or _is_quoted(ours, theirs)
         or bool(numbers_added(source, output, context.source_language))
         or is_request_gone(ours, theirs, context)
@@ -110,7 +106,7 @@ def _has_list(source: str, output: str) -> bool:
     """Whether an output has items or a block of code, and its source, of one line, has none."""
     if _FENCE in output and _FENCE not in source:
         return True
-    if "\n" not in output or "\n" in source:
+    if "\n" not in output.strip() or "\n" in source.strip():
         return False
     return len(_ITEM.findall(output)) >= _MIN_ITEMS and not _ITEM.search(source)
 
@@ -123,13 +119,6 @@ def _has_sentences_added(source: str, output: str) -> bool:
     if added > _MAX_SENTENCES_ADDED:
         return True
     return added > 0 and _ends_with_question(source, _MARKS) and not _CLAUSE.search(source)
-
-
-def _is_out_of_proportion(source: str, output: str) -> bool:
-    expected = extent(source)
-    if not _SHORT[0] <= expected < _SHORT[1]:
-        return False
-    return not _SHORT_RATIOS[0] <= extent(output) / expected <= _SHORT_RATIOS[1]
 
 
 def _is_quoted(source: str, output: str) -> bool:
@@ -170,17 +159,15 @@ _OBJECT = (
 
 
 @cache
-def _tables() -> dict[str, dict[str, str]]:
-    return tomllib.loads(resources.files("dragoman.text").joinpath("data/requests.toml").read_text(encoding="utf-8"))
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files("dragoman.text").joinpath(f"data/{name}.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def _requests() -> re.Pattern[str]:
     """A pattern for the beginning of a sentence that asks for a text in English; its group is that of the verb."""
     groups: list[str] = []
-    for group, words in _tables().items():
-        if "en" not in words:
-            continue
+    for group, words in _table("requests").items():
         verbs = rf"(?:{words['en']})\b(?! *(?:[:=-]|$))" if words["en"] else ""
         nouns = words.get("en_with_object", "")
         before_object = rf"(?:{nouns}) +(?:{_OBJECT}|[\"“'])" if nouns else ""
@@ -195,7 +182,7 @@ _MIN_INNER_CHARACTERS = 4
 @lru_cache(maxsize=4096)
 def _verb(group: str, target: str) -> re.Pattern[str] | None:
     """A pattern for words that translate a group of verbs."""
-    stems = _tables()[group].get(languages.primary(target))
+    stems: str | None = _table("requests")[group].get(languages.primary(target))
     if stems is None:
         return None
     if not languages.uses_spaces(target):
@@ -209,7 +196,7 @@ def _verb(group: str, target: str) -> re.Pattern[str] | None:
 @lru_cache(maxsize=256)
 def _question_words(target: str) -> re.Pattern[str] | None:
     """A pattern for a sentence that asks without a question mark."""
-    pattern = _tables()["questions"].get(languages.primary(target))
+    pattern: str | None = _table("questions").get(languages.primary(target))
     return None if pattern is None else re.compile(pattern, re.IGNORECASE)
 
 

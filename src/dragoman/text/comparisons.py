@@ -203,24 +203,30 @@ _MIN_EXTENT = 24
 _MIN_LENGTH = 0.42
 _MAX_LENGTH = 2.6
 _MIN_LENGTH_WITH_FEWER_SENTENCES = 0.7
+_MIN_SHORT_EXTENT = 10
+_MIN_SHORT_LENGTH = 0.25
+_MAX_SHORT_LENGTH = 4.0
+"""The bounds of shorter texts, which differ more."""
 
 
 def length_faults(source: str, output: str) -> Iterator[Literal["length_out_of_bounds", "sentences_dropped"]]:
     """Return a code if the output is much shorter or longer than the source, and one if sentences seem to be missing."""
-    expected = extent(source)
+    expected = _extent(source)
     if expected >= _MIN_EXTENT:
-        ratio = extent(output) / expected
+        ratio = _extent(output) / expected
         if not _MIN_LENGTH <= ratio <= _MAX_LENGTH:
             yield "length_out_of_bounds"
         source_ends, output_ends = both_sentence_ends(source, output)
         if output_ends < source_ends and ratio < _MIN_LENGTH_WITH_FEWER_SENTENCES:
             yield "sentences_dropped"
             return
+    elif expected >= _MIN_SHORT_EXTENT and not _MIN_SHORT_LENGTH <= _extent(output) / expected <= _MAX_SHORT_LENGTH:
+        yield "length_out_of_bounds"
     if sentences_dropped(source, output):
         yield "sentences_dropped"
 
 
-def extent(text: str) -> float:
+def _extent(text: str) -> float:
     """Return the length that the text would have in Latin letters, without kept spans."""
     words = "".join(without_spans(text).split())
     if words.isascii():
@@ -460,7 +466,7 @@ def numbers_added(source: str, output: str, source_language: str | None) -> tupl
 
 _NUMBER_WORD = re.compile(
     r"\b(?:twelve|thirteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|dozen|half|double|teens?"
-    r"|\w+teen|noon|midnight|century|decade|percent|zero|quarter)|[十百千万萬億亿零〇]|[십백천만억]",
+    r"|\w+teen|noon|midnight|century|decade|percent|zero|quarter|hexadecimal|octal|decimal)|[十百千万萬億亿零〇]|[십백천만억]",
     re.IGNORECASE,
 )
 """A number in words, which a translation may write in digits."""
