@@ -57,6 +57,9 @@ class PromptOptions:
     examples: tuple[
         Example, ...
     ] = ()  # in the prompt's order, the last next to the text; with its marks or without any
+    reworded: bool = (
+        False  # in the profile's second form, if it has one: the first was taken for a question or an order
+    )
 
     @property
     def given(self) -> frozenset[PromptOption]:
@@ -337,6 +340,7 @@ class Usage:
 WarningCode = Literal[
     "empty_output",
     "refusal",
+    "answered",
     "repetition",
     "wrong_language",
     "source_copied",
@@ -369,12 +373,23 @@ which were put at aligned positions."""
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A part of a translation, from `start` to before `end`, in code points; and of its source, None where that is unknown."""
+
+    start: int
+    end: int
+    source_start: int | None = None
+    source_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TranslationWarning:
     """What may be wrong with a translation: a stable code for programs, and a sentence for people."""
 
     code: WarningCode
     message: str
     missing: tuple[str, ...] = ()  # what the translation lacks, in the source's order
+    places: tuple[Place, ...] = ()  # sentences or segments of which it is said; nothing: of the text as a whole
 
 
 @dataclass(frozen=True, slots=True)

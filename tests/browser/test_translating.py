@@ -313,6 +313,27 @@ async def test_doubtful_translations_are_marked_and_the_packaged_model_is_explai
         await expect(page.locator("#output[data-doubtful]")).to_have_count(0)
 
 
+async def test_what_a_warning_names_is_underlined(live: Page) -> None:
+    text = "🌧️ 비가 왔다. We left. 아무도 없었다. It was late."
+
+    def place(part: str) -> dict[str, int]:
+        return {"start": text.index(part), "end": text.index(part) + len(part)}
+
+    warnings = [
+        {"code": "answered", "message": "Answered.", "places": [place("It was late."), place("We left. 아무도")]},
+        {"code": "wrong_language", "message": "Not Korean.", "places": [place("We left.")]},
+        {"code": "terms_missing", "message": "Terms.", "places": []},
+    ]
+    translation = {"text": text, "source": "en", "detected": True, "finish_reason": "stop", "warnings": warnings}
+    body = f"data: {json.dumps({'index': 0, 'translation': translation | {'confidence': None}})}\n\ndata: [DONE]\n\n"
+    await live.route("**/v1/translate", lambda route: route.fulfill(body=body, content_type="text/event-stream"))
+    await live.fill("#source", "It rained. We left. Nobody was there. It was late.")
+    await expect(live.locator("#output [data-doubtful]")).to_have_text(["We left. 아무도", "It was late."])
+    await expect(live.locator("#output")).to_have_text(text)
+    await expect(live.locator("#output[data-doubtful]")).to_have_count(0)
+    await expect(live.locator("#notes p")).to_have_count(3)
+
+
 async def test_the_most_similar_example_is_shown_with_the_words_in_which_it_differs(live: Page) -> None:
     best = {"source": "Where is the <b>bus</b> station?", "translation": "버스 정류장은 어디예요?"}
     translation: dict[str, object] = {

@@ -74,10 +74,7 @@ def translation_out(one: Translation) -> dict[str, Any]:
         "source": one.source,
         "detected": one.detected,
         "finish_reason": one.finish_reason,
-        "warnings": [
-            {"code": warning.code, "message": warning.message, "missing": list(warning.missing)}
-            for warning in one.warnings
-        ],
+        "warnings": [schemas.WarningOut.of(warning).model_dump() for warning in one.warnings],
         "confidence": None if one.confidence is None else round(one.confidence, 4),
         "retries": list(one.retries),
         "cached": one.cached,

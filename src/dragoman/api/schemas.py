@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -146,6 +147,17 @@ class ErrorBody(BaseModel):
     param: str | None = None
 
 
+class PlaceOut(BaseModel):
+    """A part of a translation, in Unicode code points: from `start` to before `end`."""
+
+    model_config = _STRICT
+
+    start: int
+    end: int
+    source_start: Annotated[int | None, Field(description="The same of its source; null: unknown.")] = None
+    source_end: int | None = None
+
+
 class WarningOut(BaseModel):
     """What may be wrong with a translation: a stable code, and a sentence for people."""
 
@@ -159,6 +171,15 @@ class WarningOut(BaseModel):
             description="What the translation lacks, or has of an example alone; empty where the code names nothing."
         ),
     ] = []
+    places: Annotated[
+        list[PlaceOut],
+        Field(description="The sentences or segments of which it is said; empty: of the text as a whole, or unknown."),
+    ] = []
+
+    @classmethod
+    def of(cls, found: translation.TranslationWarning) -> WarningOut:
+        places = [PlaceOut.model_validate(asdict(one)) for one in found.places]
+        return cls(code=found.code, message=found.message, missing=list(found.missing), places=places)
 
 
 class AlternativeOut(BaseModel):
@@ -170,7 +191,7 @@ class AlternativeOut(BaseModel):
 
     @classmethod
     def of(cls, found: translation.Translation) -> AlternativeOut:
-        warnings = [WarningOut(code=one.code, message=one.message, missing=list(one.missing)) for one in found.warnings]
+        warnings = [WarningOut.of(one) for one in found.warnings]
         return cls(text=found.text, confidence=found.confidence, warnings=warnings)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from dragoman import languages
 from dragoman.errors import ConfigError
 from dragoman.prompts.profile import Profile, Tables, parse_profile, parse_tables, read_profile
+from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.types import Example
 
 GENERIC = "chat"
 MARKER = "dragoman_profile"  # a key of config.json by which a checkpoint names its profile
@@ -99,6 +103,27 @@ def _tables_of(name: str) -> Tables:
     if found is None:
         raise ConfigError(f"extends: no profile {name!r}; there are {', '.join(sorted(_catalog()))}")
     return found
+
+
+@cache
+def reworded_examples(source: str | None, target: str) -> tuple[Example, ...]:
+    """Return what a prompt in the second form shows before its text; nothing where a language has none of it."""
+    sources, targets = _example_texts(source), _example_texts(target)
+    return tuple(Example(*pair) for pair in zip(sources, targets, strict=True)) if sources and targets else ()
+
+
+def _example_texts(tag: str | None) -> Sequence[str]:
+    """The texts in a language, or in its language without a region; they are in the order of all others."""
+    texts = _all_example_texts()
+    if tag is None or tag in texts:
+        return texts.get(tag or "", ())
+    primary = languages.primary(tag)
+    return texts.get(primary, ()) if languages.script(tag) == languages.script(primary) else ()
+
+
+@cache
+def _all_example_texts() -> Mapping[str, Sequence[str]]:
+    return tomllib.loads((files("dragoman.prompts") / "data" / "examples.toml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -87,7 +87,7 @@ class PromptEncoder:
             tuple[str | None, str, ProfileTemplate], _Plan
         ] = {}  # at most one for each direction and template
         self._example_plan = lru_cache(_MAX_EXAMPLE_PLANS)(self._build_example_plan)
-        self._templates: dict[tuple[str | None, str, frozenset[PromptOption]], ProfileTemplate] = {}
+        self._templates: dict[tuple[str | None, str, bool, frozenset[PromptOption]], ProfileTemplate] = {}
         self._chat_plan = lru_cache(_MAX_CHAT_PLANS)(self._build_chat_plan)
         self.sampling = _with_stop_ids(profile, tokenizer)
         """The profile's sampling, with ids of the stop tokens."""
@@ -154,11 +154,14 @@ class PromptEncoder:
     def answer(
         self, output: str, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS
     ) -> str:
-        """Extract the translation from an output: remove the template's answer format, and write marks as in `text`."""
+        """Extract the translation from an output: remove the format of the answer or the text, and write marks as in `text`."""
         template = self._template(source, target, options)
         before, _, after = template.answer.partition("{text}")
-        if before or after:
-            output = unescape_tags(output.strip().removeprefix(before).removesuffix(after), text, template.tags)
+        if before or after or template.tags:
+            output = output.strip().removeprefix(before).removesuffix(after)
+            for tag in template.tags:  # some models write their answers as the text was written
+                output = output.removeprefix(f"<{tag}>").removesuffix(f"</{tag}>")
+            output = unescape_tags(output, text, template.tags)
         return self.profile.marks.read(output, text) if options.marks else output
 
     def example_tokens(
@@ -192,7 +195,7 @@ class PromptEncoder:
         return tuple(templates[options.marks and has_marks(one.source)] for one in options.examples)
 
     def _template(self, source: str | None, target: str, options: PromptOptions) -> ProfileTemplate:
-        key = (source, target, _NOTHING_GIVEN if options is NO_OPTIONS else options.given)
+        key = (source, target, options.reworded, _NOTHING_GIVEN if options is NO_OPTIONS else options.given)
         template = self._templates.get(key)
         if template is None:
             template = self._templates[key] = self.profile.template(source, target, options)

@@ -11,7 +11,7 @@ import difflib
 import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -120,6 +120,19 @@ class ExampleForm:
 
 
 @dataclass(frozen=True, slots=True)
+class RewordedForm:
+    """The second form of every prompt, for a text that the model took for a question or an order in the first one.
+
+    `text` is the user's turn, with the slots of templates for it and for languages; `system` is added to the system prompt.
+    Where the profile takes examples, a question, an instruction and a statement with their translations stand before it
+    (`prompts.catalog.reworded_examples`).
+    """
+
+    text: str
+    system: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """How a checkpoint is recognised: regular expressions searched for in its name, and values of its config.json."""
 
@@ -155,6 +168,7 @@ class Profile:
     languages: Mapping[str, Language]  # by tag
     wire: str | None = None
     examples: ExampleForm | None = None  # None: its prompts have no place for examples
+    reworded: RewordedForm | None = None  # None: its prompts have one form
     control_tokens: tuple[str, ...] = ()  # of wire and templates; the tokenizer must have all of them
     bos: Literal["template", "tokenizer"] = "template"  # tokenizer: first comes what it puts before every text
     chat_arguments: Mapping[str, object] = field(
@@ -209,7 +223,12 @@ class Profile:
         fitting = [item for item in self.templates if item.fits(source, target, given)]
         if not fitting:
             raise self._unsupported(source, target)
-        return max(fitting, key=lambda item: [name in item.covers(given) for name in _ORDER])
+        best = max(fitting, key=lambda item: [name in item.covers(given) for name in _ORDER])
+        if not options.reworded or self.reworded is None:
+            return best
+        return replace(
+            best, text=self.reworded.text, system="\n\n".join(filter(None, (best.system, self.reworded.system)))
+        )
 
     def honours(self, source: str | None, target: str, options: PromptOptions) -> frozenset[PromptOption]:
         """Return the given options that the prompt for this direction expresses. Raises `UnsupportedLanguage`."""
@@ -234,7 +253,10 @@ def _is_chinese(tag: str | None) -> bool:
 
 def _faults(profile: Profile) -> list[str]:
     """Return a message for each contradiction."""
-    faults = [fault for template in profile.templates for fault in _template_faults(template, profile)]
+    templates = list(profile.templates)
+    if profile.reworded is not None:
+        templates.append(ProfileTemplate(profile.reworded.text, profile.reworded.system))
+    faults = [fault for template in templates for fault in _template_faults(template, profile)]
     if not profile.templates:
         faults.append("has no templates")
     if not profile.languages:
@@ -357,6 +379,7 @@ def _keys(tables: Tables) -> Iterator[tuple[str, frozenset[str], str]]:
             [one.get("formality") for one in _items(tables.get("templates")) if isinstance(one, dict)],
         ),
         ("examples", ExampleForm, [tables.get("examples")]),
+        ("reworded", RewordedForm, [tables.get("reworded")]),
         ("marks", MarkForm, [tables.get("marks")]),
         ("match", Match, [tables.get("match")]),
         ("sampling", Sampling, [tables.get("sampling")]),

@@ -75,18 +75,22 @@ SHORT_SEGMENT_TOKENS = 64
 INCOMPLETE: dict[FinishReason, WarningCode] = {"length": checks.LENGTH_LIMIT, "repetition": checks.REPETITION}
 """The finding of an output that may be incomplete."""
 
-Remedy = Literal["lines", "quarters", "uncommented", "marked", "sampled"]
+Remedy = Literal["lines", "quarters", "uncommented", "marked", "reworded", "sampled"]
 """How a segment is translated again:
 
 - `lines`: each of its lines alone;
 - `quarters`: in quarters, if it has several sentences or is long: a model cannot drop a sentence where there is only one;
 - `uncommented`: the model's comments are removed from the output, if what is left passes all checks;
 - `marked`: with what the output lacks (terms, numbers, placeholders) as marks;
+- `reworded`: by the profile's second form of prompt, if it has one;
 - `sampled`: with other sampling, as greedy decoding would give the same again.
 """
 
 _DEFAULT: Final[tuple[tuple[Remedy, ...], ...]] = (("quarters", "sampled"),)
 RETRIES: Mapping[WarningCode, tuple[tuple[Remedy, ...], ...]] = {
+    checks.REFUSAL: (("reworded", "quarters", "sampled"),),
+    checks.ANSWERED: (("reworded", "quarters", "sampled"),),
+    checks.LENGTH_OUT_OF_BOUNDS: (("quarters", "reworded", "sampled"),),
     checks.LINE_BREAKS_LOST: (("lines",),),
     checks.LENGTH_LIMIT: (("quarters",),),
     checks.COMMENTARY: (("quarters", "uncommented", "sampled"),),
@@ -303,7 +307,7 @@ class SegmentTranslator:
             timings=(completion.timings,) if completion.timings else (),
             findings=findings,
             features=features,
-            examples=attempt.options.examples,
+            examples=() if attempt.form.reworded else attempt.options.examples,  # those are no one's
         )
 
     # ---- when a check fails
@@ -344,6 +348,8 @@ class SegmentTranslator:
             if remedy == "quarters" and len(pieces) == 1:
                 return None
             return await self._in_pieces(call, job, suffix, segment, pieces, code)
+        if remedy == "reworded" and not self.planner.prompts.profile.reworded:
+            return None
         if remedy == "uncommented":
             cleaned = "" if segment.marks else without_commentary(segment.text, first.plain)
             if not cleaned:
@@ -352,6 +358,8 @@ class SegmentTranslator:
             output = self._read(job, self.planner.attempt(job, segment, ALONE), completion, 0)
             return None if output.findings else replace(output, features=first.features, retries=(code,))
         marked, form = segment, Form(context=False, sampled=True, examples=False)
+        if remedy == "reworded":
+            form = Form(context=False, examples=False, reworded=True)
         if remedy == "marked":
             marked, form = _with_missing_marked(job, segment, first)
         async with call.slots:

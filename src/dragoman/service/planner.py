@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
+from dragoman.prompts.catalog import reworded_examples
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable, max_output_tokens
 from dragoman.prompts.profile import NO_OPTIONS
@@ -149,6 +150,7 @@ class Form:
     context: bool = True  # with the sentences before it, where the profile can
     sampled: bool = False  # chosen at random, with a fixed seed: greedy decoding would give the same again
     examples: bool = True  # after those that there are for the text
+    reworded: bool = False  # by the profile's second form of prompt
 
 
 FIRST = Form()
@@ -461,11 +463,29 @@ class Planner:
         context = "\n".join(filter(None, (job.request.options.context, segment.before if form.context else "")))
         with_marks = bool(segment.marks) and "<" in shown
         options = job.options
-        if context or terms or with_marks:
-            options = replace(options, context=context or None, terms=terms, marks=with_marks)
+        if context or terms or with_marks or form.reworded:
+            options = replace(options, context=context or None, terms=terms, marks=with_marks, reworded=form.reworded)
         if job.takes_examples and form.examples and (examples := self._examples(job, shown, options, similar)):
             options = replace(options, examples=examples)
+        if form.reworded and (examples := self._reworded_examples(job, shown, options)):
+            options = replace(options, examples=examples)
         return Attempt(segment, form, shown, options)
+
+    def _reworded_examples(self, job: TextJob, shown: str, options: PromptOptions) -> tuple[Example, ...]:
+        """Return the examples of the second form of prompt, if all of them fit beside the text."""
+        source, target = job.source, job.request.target
+        if not self.prompts.takes_examples:
+            return ()
+        examples = reworded_examples(source, target)
+        needed = sum(self.prompts.example_tokens(one, source, target, options) + TOKENS_OF_A_JOINT for one in examples)
+        return examples if needed <= self._left_for_examples(job, shown, options) else ()
+
+    def _left_for_examples(self, job: TextJob, shown: str, options: PromptOptions) -> int:
+        """How many tokens the examples of a prompt may have beside its text."""
+        source, target = job.source, job.request.target
+        needed = self.prompts.tokenizer.count(shown) * (1 + 2 * job.direction.ratio) + MARGIN_TOKENS
+        needed += self.prompts.overhead(source, target, options)
+        return min(self._example_tokens, int(self.max_model_len - needed))
 
     def _examples(
         self, job: TextJob, shown: str, options: PromptOptions, similar: Sequence[Example]
@@ -476,9 +496,7 @@ class Planner:
         next to the text are kept; of very many that the caller gave, those most similar to the text.
         """
         source, target = job.source, job.request.target
-        needed = self.prompts.tokenizer.count(shown) * (1 + 2 * job.direction.ratio) + MARGIN_TOKENS
-        needed += self.prompts.overhead(source, target, options)
-        left = min(self._example_tokens, int(self.max_model_len - needed))
+        left = self._left_for_examples(job, shown, options)
         ordered = [*_most_similar(job.request.options.examples, shown), *reversed(similar)]
         given: dict[tuple[str, str], Example] = {}
         for one in map(_example_for(shown), reversed(ordered)):

@@ -32,6 +32,7 @@ from dragoman.types import (
     Example,
     Features,
     FinishReason,
+    Place,
     Planned,
     RetryReason,
     TextDelta,
@@ -39,6 +40,7 @@ from dragoman.types import (
     Timings,
     Translation,
     TranslationRequest,
+    TranslationWarning,
     Usage,
 )
 from wholetext.markup import marks
@@ -70,11 +72,15 @@ class TextAssembly:
         self.is_complete = False  # no more segments come
         self._turn = 0  # the first segment that is not finished
         self._text: list[str] = []
+        self._shown: list[str] = []  # of the segment whose turn it is, as it is in the text
+        self._at = 0  # where that begins in the text
+        self._source_at: int | None = 0  # and in the source; None: a segment was not found there
         self._reasons: set[FinishReason] = set()
         self._usage = Usage()
         self._timings: list[Timings] = []
         self._retries: list[RetryReason] = []
         self._features: list[Features] = []
+        self._judged: list[tuple[Place, tuple[Features, ...]]] = []  # segments with the inputs of their confidence
         self._examples: list[Example] = []
         self._cached = 0  # segments for which nothing was generated
         self._remembered = 0  # segments from a translation memory
@@ -110,6 +116,7 @@ class TextAssembly:
                 self._add(segment, output)
             else:
                 yield self._show(segment.written)
+            self._go_on(segment)
             self._turn += 1
             if self._turn < len(self._segments):
                 self._joiner.next_segment(structural=self._segments[self._turn].structural)
@@ -123,7 +130,26 @@ class TextAssembly:
         if not (joined := self._joiner.add(text)):
             return None
         self._text.append(joined)
+        self._shown.append(joined)
         return TextDelta(self.job.index, joined) if self._streamed and not self.job.request.strict else None
+
+    def _go_on(self, segment: Segment) -> None:
+        """Move the places in the text and in the source behind a segment that is finished."""
+        self._at += sum(map(len, self._shown))
+        self._shown.clear()
+        written = segment.written
+        if self._source_at is not None:
+            is_there = self.job.text.startswith(written, self._source_at)
+            self._source_at = self._source_at + len(written) if is_there else None
+
+    def _place(self, segment: Segment) -> Place:
+        """Where the segment whose turn it is stands in the text and in the source."""
+        shown = "".join(self._shown)
+        start, end = self._at + len(shown) - len(shown.lstrip()), self._at + len(shown.rstrip())
+        at, written = self._source_at, segment.written
+        if at is None or not self.job.text.startswith(written, at):
+            return Place(start, end)
+        return Place(start, end, at, at + len(written))
 
     def _add(self, segment: Segment, output: Output) -> None:
         """Count an output's costs, and check it beside its segment."""
@@ -136,14 +162,23 @@ class TextAssembly:
         self._timings += output.timings
         self._retries += output.retries
         self._examples += output.examples
+        features = output.features
         if output.retries:
             around = any(reason in ("cut_around", "aligned") for reason in output.retries)
-            self._features += (replace(one, retried=True, cut_around=around) for one in output.features)
-        else:
-            self._features += output.features
+            features = tuple(replace(one, retried=True, cut_around=around) for one in features)
+        self._features += features
+        place = self._place(segment) if features or output.findings else None
+        if features and place is not None:
+            self._judged.append((place, features))
         self._cached += not output.generated
         if not self._forced:
-            self._checks.add(marks.plain(segment.text), output.plain, output.findings)
+            self._checks.add(marks.plain(segment.text), output.plain, output.findings, place)
+
+    def _doubt(self) -> TranslationWarning:
+        """The warning that the model was unsure, with the segments of which it was."""
+        is_doubtful, confidence = self._confidence.is_doubtful, self._confidence.confidence
+        places = tuple(place for place, features in self._judged if is_doubtful(confidence(features)))
+        return checks.warning(checks.LOW_CONFIDENCE, places=places)
 
     def _done(self) -> Iterator[Event]:
         """The translation. Under `strict` a text is shown when it is whole and has passed its checks."""
@@ -167,7 +202,7 @@ class TextAssembly:
             notes = () if is_remembered else job.notes
             features = tuple(self._features)
             confidence = self._confidence.confidence(features)
-            doubts = (checks.warning(checks.LOW_CONFIDENCE),) if self._confidence.is_doubtful(confidence) else ()
+            doubts = (self._doubt(),) if self._confidence.is_doubtful(confidence) else ()
             translation = Translation(
                 "".join(self._text),
                 job.source,

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from dragoman import languages
+from dragoman.text.answers import is_answered
 from dragoman.text.commentary import has_commentary, is_refusal
 from dragoman.text.comparisons import (
     CheckContext,
@@ -33,11 +34,13 @@ from dragoman.text.comparisons import (
 )
 from dragoman.text.copies import copied
 from dragoman.text.detect import Detector
-from dragoman.types import Example, TranslationWarning, WarningCode
+from dragoman.types import Example, Place, TranslationWarning, WarningCode
 from wholetext.markup import marks
+from wholetext.markup.segments import sentences
 
 EMPTY_OUTPUT: Final = "empty_output"
 REFUSAL: Final = "refusal"
+ANSWERED: Final = "answered"
 REPETITION: Final = "repetition"
 WRONG_LANGUAGE: Final = "wrong_language"
 SOURCE_COPIED: Final = "source_copied"
@@ -65,6 +68,7 @@ WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
     {
         EMPTY_OUTPUT: "The model returned no words.",
         REFUSAL: "The model refused to translate, or answered instead.",
+        ANSWERED: "The model seems to have answered the text, or done what it says, instead of translating it.",
         REPETITION: "The output repeats a part of itself; the translation may be incomplete.",
         WRONG_LANGUAGE: "The translation is not in the target language, or not in its script.",
         SOURCE_COPIED: "The translation is the same as the source; it may not have been translated.",
@@ -95,6 +99,8 @@ SEVERITY: Mapping[WarningCode, int] = MappingProxyType({code: place for place, c
 """0 is the worst."""
 
 _MAX_LISTED = 5
+_MAX_PLACES = 100
+"""Places that a warning names, and sentences of a segment among which they are looked for."""
 _MAX_NAMED = 12
 """Languages that a message names."""
 
@@ -117,6 +123,8 @@ def findings(source: str, output: str, context: CheckContext) -> tuple[Finding, 
     loops = repeats(source, output) or repeats_sentence(source, output)
     if loops:
         found.append(Finding(REPETITION))
+    elif is_answered(source, output, context):
+        found.append(Finding(ANSWERED))
     if is_copied(source, output, context):
         found.append(Finding(SOURCE_COPIED))
     elif is_wrong_language(source, output, context):
@@ -156,6 +164,36 @@ def worst_first(found: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(dict.fromkeys(found), key=lambda one: SEVERITY[one.code]))
 
 
+def places_of(
+    source: str, output: str, found: Iterable[Finding], context: CheckContext, whole: Place
+) -> Iterator[tuple[WarningCode, Place]]:
+    """Yield the place of each finding of a segment at `whole`: its sentences, each of which has it by itself.
+
+    It is the segment as a whole where source and output have not as many sentences, or where no sentence has the finding.
+    """
+    codes = {one.code for one in found}
+    pairs = _sentence_pairs(source, output, context, whole) if whole.source_start is not None else []
+    narrow = [(one.code, place) for ours, theirs, place in pairs for one in findings(ours, theirs, context)]
+    for code in codes:
+        yield from [one for one in narrow if one[0] == code] or [(code, whole)]
+
+
+def _sentence_pairs(source: str, output: str, context: CheckContext, whole: Place) -> list[tuple[str, str, Place]]:
+    """Sentences of a segment with their translations; nothing where their numbers differ, or there is but one."""
+    if (len(source), len(output)) != ((whole.source_end or 0) - (whole.source_start or 0), whole.end - whole.start):
+        return []  # they do not stand in the texts as they are
+    ours, theirs = sentences(source, context.source_language), sentences(output, context.target_language)
+    if len(ours) != len(theirs) or not 1 < len(ours) <= _MAX_PLACES:
+        return []
+    pairs: list[tuple[str, str, Place]] = []
+    at, start = whole.source_start or 0, whole.start
+    for one, other in zip(ours, theirs, strict=True):
+        place = Place(start, start + len(other.rstrip()), at, at + len(one.rstrip()))
+        pairs.append((one.strip(), other.strip(), place))
+        at, start = at + len(one), start + len(other)
+    return pairs
+
+
 class TextChecks:
     """The checks of one text, segment by segment. `add` is linear in the segment's length."""
 
@@ -163,13 +201,18 @@ class TextChecks:
         self._context = CheckContext(source_language, target_language, detector)
         self._may_be_equal = source_language is not None and may_be_equal(source_language, target_language)
         self._missing: dict[WarningCode, list[str]] = {}
+        self._places: dict[WarningCode, list[Place]] = {}
         self._sentences = [0, 0]  # of the source and of the output
         self._copied = CopiedLetters()
 
-    def add(self, source: str, output: str, found: Iterable[Finding] | None = None) -> None:
-        """Add a segment and its translation. `found`: its findings, if the caller has them."""
-        for one in findings(source, output, self._context) if found is None else found:
+    def add(self, source: str, output: str, found: Sequence[Finding] | None = None, place: Place | None = None) -> None:
+        """Add a segment and its translation. `found`: its findings, if the caller has them; `place`: where it stands."""
+        found = findings(source, output, self._context) if found is None else found
+        for one in found:
             self._missing.setdefault(one.code, []).extend(one.missing)
+        if found and place is not None:
+            for code, at in places_of(source, output, found, self._context, place):
+                self._places.setdefault(code, []).append(at)
         for index, ends in enumerate(both_sentence_ends(source, output)):
             self._sentences[index] += ends
         if not self._may_be_equal:
@@ -187,17 +230,21 @@ class TextChecks:
             found.add(SOURCE_COPIED)
         numbers = self._missing.get(NUMBERS_CHANGED, [])
         missing = self._missing | {NUMBERS_CHANGED: list(dict.fromkeys(numbers))}
-        return tuple(warning(code, tuple(missing.get(code, ()))) for code in WARNING_CODES if code in found)
+        return tuple(
+            warning(code, tuple(missing.get(code, ())), tuple(self._places.get(code, ())))
+            for code in WARNING_CODES
+            if code in found
+        )
 
 
-def warning(code: WarningCode, missing: tuple[str, ...] = ()) -> TranslationWarning:
+def warning(code: WarningCode, missing: tuple[str, ...] = (), places: tuple[Place, ...] = ()) -> TranslationWarning:
     """Return the warning with this code. The message names the first few of `missing`."""
     message = WARNING_CODES[code]
     if missing:
         more = len(missing) - _MAX_LISTED
         listed = ", ".join(missing[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
         message = f"{message.removesuffix('.')}: {listed}."
-    return TranslationWarning(code, message, missing)
+    return TranslationWarning(code, message, missing, places[:_MAX_PLACES])
 
 
 def language_not_served(tag: str, served: Sequence[str]) -> TranslationWarning:

@@ -203,6 +203,10 @@ _MIN_EXTENT = 24
 _MIN_LENGTH = 0.42
 _MAX_LENGTH = 2.6
 _MIN_LENGTH_WITH_FEWER_SENTENCES = 0.7
+_MIN_SHORT_EXTENT = 10
+_MIN_SHORT_LENGTH = 0.25
+_MAX_SHORT_LENGTH = 4.0
+"""The bounds of shorter texts, which differ more."""
 
 
 def length_faults(source: str, output: str) -> Iterator[Literal["length_out_of_bounds", "sentences_dropped"]]:
@@ -216,6 +220,8 @@ def length_faults(source: str, output: str) -> Iterator[Literal["length_out_of_b
         if output_ends < source_ends and ratio < _MIN_LENGTH_WITH_FEWER_SENTENCES:
             yield "sentences_dropped"
             return
+    elif expected >= _MIN_SHORT_EXTENT and not _MIN_SHORT_LENGTH <= _extent(output) / expected <= _MAX_SHORT_LENGTH:
+        yield "length_out_of_bounds"
     if sentences_dropped(source, output):
         yield "sentences_dropped"
 
@@ -274,8 +280,8 @@ def too_few_sentences(source_ends: int, output_ends: int) -> bool:
 
 def both_sentence_ends(source: str, output: str) -> tuple[int, int]:
     """Count the sentence ends of both. Thai and Lao do not mark them, so an output in these gets its source's number."""
-    ends = _sentence_ends(source)
-    return ends, ends if _UNMARKED_ENDS.search(output) else _sentence_ends(output)
+    ends = sentence_ends(source)
+    return ends, ends if _UNMARKED_ENDS.search(output) else sentence_ends(output)
 
 
 def repeats_sentence(source: str, output: str) -> bool:
@@ -288,7 +294,7 @@ def _has_sentence_twice(text: str, min_characters: int) -> bool:
     return any(one == other and len(one) >= min_characters for one, other in pairwise(found))
 
 
-def _sentence_ends(text: str) -> int:
+def sentence_ends(text: str) -> int:
     return len(_SENTENCE_END.findall(text))
 
 
@@ -437,6 +443,43 @@ def numbers_repeated(source: str, output: str) -> tuple[str, ...]:
         number
         for number, times in ours.items()
         if theirs[number] > times and not (number.isdecimal() and _is_small(number))
+    )
+
+
+def numbers_added(source: str, output: str, source_language: str | None) -> tuple[str, ...]:
+    """Return the output's numbers, in ASCII digits, of which the source has nothing: neither the digits nor a part of them.
+
+    Small whole numbers are ignored, as the source may have them as words; so are all where a number in English words, or in
+    Chinese characters, is in it. Other languages may have words for any number of few digits.
+    """
+    least_digits = (
+        1 if source_language is not None and languages.primary(source_language) == "en" else _WRITTEN_IN_DIGITS
+    )
+    ours, theirs = without_spans(source), _numbers(without_spans(output))
+    if not theirs or _SCALE.search(ours) or _NUMBER_WORD.search(ours):
+        return ()
+    present = {_significant(digits) for number in _numbers(ours) for digits in (number, *_DIGITS.findall(number))}
+    hours = {_significant(str(int(digits) + 12)) for digits in present if digits and len(digits) <= 2}
+    present |= hours
+    return tuple(one for one in theirs if len(_significant(one)) >= least_digits and _is_new(one, present))
+
+
+_NUMBER_WORD = re.compile(
+    r"\b(?:twelve|thirteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|dozen|half|double|teens?"
+    r"|\w+teen|noon|midnight|century|decade|percent|zero|quarter|hexadecimal|octal|decimal)|[十百千万萬億亿零〇]|[십백천만억]",
+    re.IGNORECASE,
+)
+"""A number in words, which a translation may write in digits."""
+
+_WRITTEN_IN_DIGITS = 3
+"""A number of so many digits that are not zeros at an end is seldom written in words."""
+
+
+def _is_new(number: str, present: set[str]) -> bool:
+    if number.isdecimal() and _is_small(number):
+        return False
+    return _significant(number) not in present and not any(
+        _significant(part) in present for part in _DIGITS.findall(number) if _significant(part)
     )
 
 

@@ -141,9 +141,8 @@ export class Translator {
 
   finish(translation, request, firstS, totalS) {
     mark(this.output, translation.finish_reason === "unchanged" ? known(translation.source) : request.target);
-    say(this.output, translation.text);
+    this.show(translation);
     this.output.dataset.phase = "done";
-    this.output.toggleAttribute("data-doubtful", isDoubtful(translation));
     this.copyButton.disabled = false;
     this.pair.detect(translation.detected ? translation.source : "");
     mark(this.source, request.source || known(translation.source));
@@ -155,10 +154,18 @@ export class Translator {
 
   /** Show another translation in place of this one. */
   choose(translation) {
-    say(this.output, translation.text);
-    this.output.toggleAttribute("data-doubtful", isDoubtful(translation));
+    this.show(translation);
     this.report(...this.remarks(translation));
     this.announce(translation.text, this.pair.target);
+  }
+
+  /** Show a text with what its warnings name underlined; all of it where the model was unsure and nothing is named. */
+  show({ text, warnings }) {
+    const characters = [...text];
+    const places = warnings.flatMap(({ places }) => places ?? []).filter(({ start, end }) => end - start < characters.length);
+    this.output.toggleAttribute("data-doubtful", isDoubtful({ warnings }) && !places.length);
+    if (places.length) this.output.replaceChildren(...underlined(characters, places));
+    else say(this.output, text);
   }
 
   measure(translation, firstS, totalS) {
@@ -249,6 +256,19 @@ function shown(translation, { text, source, target }) {
 /** The tag of a language; "" of one that could not be detected. */
 function known(tag) {
   return tag === "und" ? "" : tag;
+}
+
+/** The parts of a text, those at places underlined; places count code points. */
+function underlined(characters, places) {
+  const parts = [];
+  let at = 0;
+  for (const { start, end } of [...places].sort((one, other) => one.start - other.start)) {
+    if (end <= at) continue;
+    const from = Math.max(start, at);
+    parts.push(characters.slice(at, from).join(""), el("span", { "data-doubtful": "" }, characters.slice(from, end).join("")));
+    at = end;
+  }
+  return [...parts, characters.slice(at).join("")];
 }
 
 /** Whether the server warns that the model was unsure. */
