@@ -105,7 +105,7 @@ async def test_doubtful_segments_are_marked_with_reasons_and_reached_one_by_one(
 async def test_an_edit_goes_into_the_file_and_lost_marks_do_not(review: Page) -> None:
     row = segment(review, "2")
     await row.locator(".text").click()
-    field = row.locator("textarea")
+    field = row.locator(".field")
     await field.fill("기차가 곧 떠납니다.")
     await review.keyboard.press("Control+Enter")
     await expect(row.locator("[role=alert] .fault")).to_contain_text("mark")
@@ -115,7 +115,7 @@ async def test_an_edit_goes_into_the_file_and_lost_marks_do_not(review: Page) ->
             await row.get_by_role("button", name=f"Insert {key}").click()
         else:
             await review.keyboard.insert_text(key)
-    await review.keyboard.press("Control+Enter")
+    await row.get_by_role("button", name="Save", exact=True).click()
     await expect(field).to_have_count(0)
     await expect(row).to_be_focused()
     await expect(row).to_have_attribute("data-edited", "")
@@ -137,7 +137,7 @@ async def test_a_word_file_is_translated_marked_edited_and_downloaded(page: Page
     await page.click("#next-doubtful")
     await expect(segment(page, "2")).to_be_focused()
     await page.keyboard.press("Enter")
-    await segment(page, "2").locator("textarea").fill("다른 승강장에서 <g1>기차</g1>가 곧 출발합니다.")
+    await segment(page, "2").locator(".field").fill("다른 승강장에서 <g1>기차</g1>가 곧 출발합니다.")
     await page.keyboard.press("Control+Enter")
     await expect(page.locator("#doubtful-count")).to_have_text("No doubtful segments")
     name, content = await download(page)
@@ -153,7 +153,7 @@ async def test_a_doubtful_segment_is_accepted_or_left_with_escape(review: Page) 
     await review.keyboard.press("Alt+ArrowDown")
     await expect(row).to_be_focused()
     await review.keyboard.press("Enter")
-    await row.locator("textarea").fill("?")
+    await row.locator(".field").fill("?")
     await review.keyboard.press("Escape")
     await expect(row).to_be_focused()
     await expect(row).to_have_attribute("data-doubted", "")
@@ -164,12 +164,12 @@ async def test_a_doubtful_segment_is_accepted_or_left_with_escape(review: Page) 
 
 async def test_equal_segments_are_changed_together(review: Page) -> None:
     first, second = segment(review, "3"), segment(review, "5")
-    await first.locator(".icon").click()
-    await first.locator("textarea").fill("네")
+    await first.locator(".pencil").click()
+    await first.locator(".field").fill("네")
     await first.get_by_role("button", name="2 equal").click()
     await expect(second.locator(".text")).to_have_text("네")
     await expect(second).to_have_attribute("data-edited", "")
-    await segment(review, "1").locator(".icon").click()
+    await segment(review, "1").locator(".pencil").click()
     await expect(segment(review, "1").get_by_role("button", name="equal")).to_have_count(0)
 
 
@@ -179,10 +179,10 @@ async def test_another_translation_can_be_chosen(review: Page) -> None:
     others = row.locator(".alternative")
     await expect(others).to_have_count(3)
     text = await others.nth(1).inner_text()
-    assert text != await row.locator("textarea").input_value()
+    assert text != await row.locator(".field").inner_text()
     await others.nth(1).click()
-    await expect(row.locator("textarea")).to_have_value(text)
-    await expect(row.locator("textarea")).to_be_focused()
+    await expect(row.locator(".field")).to_have_text(text)
+    await expect(row.locator(".field")).to_be_focused()
 
 
 async def test_ten_thousand_segments_are_a_few_hundred_rows(page: Page, documents_stage: Stage) -> None:

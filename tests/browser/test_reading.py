@@ -116,11 +116,14 @@ async def test_the_keyboard_reaches_every_segment(page: Page, documents_stage: S
     await open_document(page, documents_stage, "Hello\n\nWelcome to **all** of you here.")
     await page.locator("#next-doubtful").focus()
     reached: list[str] = []
-    for _ in range(5):
+    for _ in range(7):
         await page.keyboard.press("Tab")
         active = "document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
         reached.append(await page.evaluate(active))
-    assert reached == ["Previous", "Edit segment 1", "Edit segment 2", "Accept", "Alternatives"]
+    assert reached == [
+        *("Previous", "Edit segment 1", "Segment 1 is reviewed", "Edit segment 2", "Segment 2 is reviewed"),
+        *("Accept", "Alternatives"),
+    ]
 
 
 async def test_the_keyboard_alone_translates_and_bursts(live: Page, stage: Stage) -> None:
@@ -140,7 +143,7 @@ async def test_the_keyboard_alone_translates_and_bursts(live: Page, stage: Stage
     ("view", "controls"),
     [
         ("text", ("#source-language", "#source", "#example", "#more", ".alternative")),
-        ("review", ("#next-doubtful", ".segment", ".segment .icon", ".editor textarea", ".alternative")),
+        ("review", ("#next-doubtful", ".segment", ".segment .icon", ".editor .field", ".alternative")),
         ("engine", ("#send", "#history summary")),
     ],
     indirect=["view"],
