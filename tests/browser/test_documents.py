@@ -110,8 +110,8 @@ async def test_an_edit_goes_into_the_file_and_lost_marks_do_not(review: Page) ->
     await review.keyboard.press("Control+Enter")
     await expect(row.locator("[role=alert] .fault")).to_contain_text("mark")
     await field.fill("")
-    for key in ("<g1>", "기차", "</g1>", "가 곧 떠납니다."):
-        if key.startswith("<"):
+    for key in ("beginning of bold", "기차", "end of bold", "가 곧 떠납니다."):
+        if key.isascii():
             await row.get_by_role("button", name=f"Insert {key}").click()
         else:
             await review.keyboard.insert_text(key)
@@ -121,7 +121,8 @@ async def test_an_edit_goes_into_the_file_and_lost_marks_do_not(review: Page) ->
     await expect(row).to_have_attribute("data-edited", "")
     assert "\n\n**기차**가 곧 떠납니다.\n\n" in (await download(review))[1].decode()
     await review.reload()
-    await expect(segment(review, "2").locator(".text")).to_have_text("<g1>기차</g1>가 곧 떠납니다.")
+    await expect(segment(review, "2").locator(".text")).to_have_text("기차가 곧 떠납니다.")
+    await expect(segment(review, "2").locator(".text b")).to_have_text("기차")
 
 
 async def test_a_word_file_is_translated_marked_edited_and_downloaded(page: Page, documents_stage: Stage) -> None:

@@ -212,7 +212,7 @@ async def test_segments_of_a_folder_of_before_are_read_and_edited(tmp_path: Path
     await with_segments(files, tmp_path)
     await files.edit(ID, [SegmentEdit(1, "x")])
     with closing(sqlite3.connect(tmp_path / ID / "segments.db", isolation_level=None)) as connection:
-        for column in ("machine", "reviewed", "examples"):
+        for column in ("machine", "reviewed", "examples", "looks"):
             connection.execute(f"ALTER TABLE segments DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 0")
     page = await files.page(ID, 0, 2)

@@ -136,6 +136,13 @@ class SegmentOut(BaseModel):
     memory: Annotated[bool, Field(description="Its translation, or a part of it, is from a translation memory.")]
     examples: Annotated[bool, Field(description="The model was shown similar texts with their translations.")]
     equal: Annotated[int, Field(description="How many other segments have the same source.")]
+    looks: Annotated[
+        dict[str, str],
+        Field(
+            description="What is known of its marks, by number: names such as `bold`, `italic`, `underline`, `strike`, "
+            "`superscript`, `subscript`, `code`, `link`, `break`, or `=` and the words of what is kept."
+        ),
+    ]
 
     @classmethod
     def of(cls, stored: StoredSegment) -> SegmentOut:

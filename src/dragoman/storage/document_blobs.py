@@ -133,6 +133,7 @@ _segments = Table(
     Column("machine", _Utf8),
     Column("reviewed", Boolean, nullable=False, server_default=false()),
     Column("examples", Boolean, nullable=False, server_default=false()),
+    Column("looks", Text, nullable=False, server_default="{}"),
     Index("ix_document_segments_doubtful", "document_id", "doubtful", "n"),
 )
 _SHOWN: list[Column[Any]] = [_segments.c[field.name] for field in fields(StoredSegment)]
@@ -150,7 +151,7 @@ _CONDITIONS: dict[SegmentKind | None, ColumnElement[bool]] = {
 def _segment(row: Any) -> StoredSegment:
     values: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(StoredSegment)}
     origin: dict[str, Any] = {name: values[name] and not row.edited for name in ("memory", "examples")}
-    return StoredSegment(**{**values, **origin, "warnings": json.loads(row.warnings)})
+    return StoredSegment(**{**values, **origin, "warnings": json.loads(row.warnings), "looks": json.loads(row.looks)})
 
 
 def _complete(id: str, name: str) -> ColumnElement[bool]:

@@ -25,6 +25,7 @@ _ADDED = {
     "machine": "TEXT",
     "reviewed": "INTEGER NOT NULL DEFAULT 0",
     "examples": "INTEGER NOT NULL DEFAULT 0",
+    "looks": "TEXT NOT NULL DEFAULT '{}'",
 }
 """Columns that files of before version 1 do not have."""
 _VERSION = 1
@@ -52,7 +53,7 @@ _CONDITIONS: dict[SegmentKind | None, str] = {
 @dataclass(frozen=True, slots=True)
 class SourceUnit:
     """A text of a file, as `content.Unit`: with marks, its place, and what is said around it. `equal`: how many others have
-    its source.
+    its source. `looks`: of its marks, as `looks.looks`, in JSON.
 
     What follows is of one that is translated; `warnings` is JSON.
     """
@@ -71,6 +72,7 @@ class SourceUnit:
     machine: str | None = None
     reviewed: bool = False
     examples: bool = False
+    looks: str = "{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Result:
 class StoredSegment:
     """A segment; `n` is its number from 0 on. `doubtful`: it has warnings, and no person has edited or reviewed it. `edited`: a
     person's translation differs from the machine's, which is `machine` then (None: it is not known). `equal`: how many others
-    have its source."""
+    have its source. `looks`: what is known of the looks of its marks, by number."""
 
     n: int
     place: str
@@ -115,6 +117,7 @@ class StoredSegment:
     machine: str | None = None
     reviewed: bool = False
     examples: bool = False
+    looks: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class SegmentTexts(NamedTuple):
@@ -157,14 +160,15 @@ class Page:
 
 _COLUMNS = (
     "n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory AND NOT edited, machine, reviewed, "
-    "examples AND NOT edited"
+    "examples AND NOT edited, looks"
 )
 _UNIT_COLUMNS = [one.name for one in fields(SourceUnit)]
 _FLAGS = ("follows", "doubtful", "edited", "memory", "reviewed", "examples")
 
 
 def _segment(row: tuple[Any, ...]) -> StoredSegment:
-    n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory, machine, *flags = row
+    n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory, machine, *of_page = row
+    reviewed, examples, looks = of_page
     return StoredSegment(
         n,
         place,
@@ -177,7 +181,9 @@ def _segment(row: tuple[Any, ...]) -> StoredSegment:
         equal,
         bool(memory),
         machine,
-        *map(bool, flags),
+        bool(reviewed),
+        bool(examples),
+        json.loads(looks),
     )
 
 
