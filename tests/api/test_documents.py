@@ -144,18 +144,26 @@ async def test_fields_come_before_or_after_the_file_in_pieces_of_any_size(
         (
             "filename*=utf-8''%E5%9C%B0%E5%9B%B3.txt",
             "地図.txt",
-            "filename=\"__.txt\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.txt",
+            "filename=\"__.ja.txt\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.ja.txt",
         ),
-        ("filename=\"x.md\"; filename*=utf-8''y.txt", "y.txt", "filename=\"y.txt\"; filename*=UTF-8''y.txt"),
-        ('filename="地図.TXT"', "地図.TXT", "filename=\"__.TXT\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.TXT"),
-        ('filename="../../../etc/passwd.txt"', "passwd.txt", "filename=\"passwd.txt\"; filename*=UTF-8''passwd.txt"),
+        ("filename=\"x.md\"; filename*=utf-8''y.txt", "y.txt", "filename=\"y.ja.txt\"; filename*=UTF-8''y.ja.txt"),
+        ('filename="地図.TXT"', "地図.TXT", "filename=\"__.ja.TXT\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.ja.TXT"),
+        (
+            'filename="../../../etc/passwd.txt"',
+            "passwd.txt",
+            "filename=\"passwd.ja.txt\"; filename*=UTF-8''passwd.ja.txt",
+        ),
         ('filename="a\r\nb.txt"', None, None),
-        ('filename="a\\"b.txt"', 'a"b.txt', "filename=\"a_b.txt\"; filename*=UTF-8''a%22b.txt"),
-        ("filename=\"x.txt\"; filename*=undefined''%79.txt", "x.txt", "filename=\"x.txt\"; filename*=UTF-8''x.txt"),
+        ('filename="a\\"b.txt"', 'a"b.txt', "filename=\"a_b.ja.txt\"; filename*=UTF-8''a%22b.ja.txt"),
+        (
+            "filename=\"x.txt\"; filename*=undefined''%79.txt",
+            "x.txt",
+            "filename=\"x.ja.txt\"; filename*=UTF-8''x.ja.txt",
+        ),
         (
             f'filename="{"x" * 200}.txt"',
             f"{'x' * 96}.txt",
-            f"filename=\"{'x' * 96}.txt\"; filename*=UTF-8''{'x' * 96}.txt",
+            f"filename=\"{'x' * 96}.ja.txt\"; filename*=UTF-8''{'x' * 96}.ja.txt",
         ),
     ],
 )
@@ -325,6 +333,12 @@ async def test_a_text_that_grew_out_of_its_box_is_reported_with_its_place(client
     assert warning["message"].startswith("slide 1: the text needs ")
 
 
+async def test_a_result_is_named_after_its_language(client: Client) -> None:
+    document = await client.done(await client.upload(name="guide.en.md", source="en"))
+    answer = await client.call("GET", f"/{document['id']}/result")
+    assert answer.headers["content-disposition"].startswith('attachment; filename="guide.ja.md"')
+
+
 async def test_segments_are_found_replaced_and_reviewed(client: Client) -> None:
     text = b"Can I *pay* now?\n\nWhere is the Station?\n\nThe station is *here*.\n"
     document = await client.done(await client.upload(text))
@@ -394,7 +408,7 @@ async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     assert ["".join(one.itertext()) for one in unit.iter("seg")] == ["Can I pay now?", "Ja & <b>"]
     assert [one.tag for one in unit.iter() if one.tag in ("bpt", "ept")] == ["bpt", "ept"] * 2
     exported = await client.call("GET", f"/{document['id']}/result?format=xliff")
-    assert exported.headers["content-disposition"].startswith('attachment; filename="a.xliff"')
+    assert exported.headers["content-disposition"].startswith('attachment; filename="a.ja.xliff"')
     xliff = ElementTree.fromstring(exported.content)
     space = "{urn:oasis:names:tc:xliff:document:1.2}"
     assert [one.get("state") for one in xliff.iter(f"{space}target")] == ["final", "translated"]

@@ -13,7 +13,7 @@ from playwright.async_api import Locator, Page, Route, expect
 
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.documents import DocumentStore, StoredDocument
-from tests.browser.conftest import documents_serving, open_document, open_page
+from tests.browser.conftest import audit, documents_serving, open_document, open_page
 from tests.browser.stage import STEP_S, Stage
 
 pytestmark = pytest.mark.browser
@@ -81,7 +81,7 @@ async def test_a_dropped_file_shows_its_progress_and_is_downloaded_in_the_other_
         await expect(page.locator("#review-progress progress")).to_be_hidden()
         name, content = await download(page)
         text = content.decode()
-        assert name == "report.md"
+        assert name == "report.ko.md"
         assert text.startswith("# 제 딸은 디자이너예요.\n\n")
         assert "ko:**train**" in text
         assert (await download(page, "#download-xliff"))[1].startswith(b"<?xml")
@@ -142,7 +142,7 @@ async def test_a_word_file_is_translated_marked_edited_and_downloaded(page: Page
     await page.keyboard.press("Control+Enter")
     await expect(page.locator("#doubtful-count")).to_have_text("No doubtful segments")
     name, content = await download(page)
-    assert name == "report.docx"
+    assert name == "report.ko.docx"
     heading, edited = docx.Document(BytesIO(content)).paragraphs
     assert (heading.text, heading.style.name) == ("이 생선구이는 너무 짜요.", "Heading 1")
     assert edited.text == "다른 승강장에서 기차가 곧 출발합니다."
@@ -211,6 +211,24 @@ async def test_documents_are_listed_and_deleted(review: Page) -> None:
     await expect(review.locator("#document-list li")).to_have_count(count - 1)
     await review.goto(address)
     await expect(review.locator("#review-notes")).to_contain_text("expired")
+
+
+async def test_documents_are_searched_by_name_and_deleted_together(page: Page, documents_stage: Stage) -> None:
+    await open_document(page, documents_stage, "Hello", "searched-a.md")
+    await page.click("text=All documents")
+    names = [f"searched-{letter}.md" for letter in "bc"]
+    await page.set_input_files("#file", [{"name": name, "mimeType": "", "buffer": b"Hello"} for name in names])
+    shown = page.locator("#document-list li:visible .name").filter(has_text="searched-")
+    await expect(shown).to_have_count(3)
+    await page.fill("#documents-find", "SEARCHED-B")
+    await expect(page.locator("#document-list li:visible")).to_have_count(1)
+    for check in ("nameless", "repeatedIds", "smallTargets", "cutOff"):
+        assert await audit(page, check) == []
+    page.on("dialog", lambda dialog: dialog.accept())
+    await page.click("#documents-delete")
+    await expect(page.locator("#document-list li:visible")).to_have_count(0)
+    await page.fill("#documents-find", "")
+    await expect(shown).to_have_text(["searched-c.md", "searched-a.md"])
 
 
 async def test_a_list_of_more_than_a_hundred_documents_says_so_and_is_shown_in_parts(

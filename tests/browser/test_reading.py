@@ -98,13 +98,13 @@ async def reached_by_tab(page: Page, count: int) -> list[str]:
 async def test_the_keyboard_reaches_everything_in_reading_order(live: Page, stage: Stage) -> None:
     await live.fill("#source", "hello")
     await expect(live.locator("#copy")).to_be_enabled()
-    assert await reached_by_tab(live, 13) == [
+    assert await reached_by_tab(live, 15) == [
         *("Text", "Documents", "Engine", "API", "source-language", "swap", "target-language", "source"),
-        *("Translate", "example", "copy", "more", "Options and glossary"),
+        *("Translate", "example", "clear", "output", "copy", "more", "Options and glossary"),
     ]
     await live.click("text=Documents")
-    assert (await reached_by_tab(live, 9))[4:] == [
-        *("source-language", "swap", "target-language", "file", "Options and glossary"),
+    assert (await reached_by_tab(live, 10))[4:] == [
+        *("source-language", "swap", "target-language", "file", "Kinds of files", "Options and glossary"),
     ]
     await open_engine(live, stage)
     assert await reached_by_tab(live, 7) == [

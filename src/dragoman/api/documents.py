@@ -430,7 +430,7 @@ async def result(
     document = await documents.get(id, account)
     if format is None:
         file = await documents.result(document)
-        return OpenFileResponse(file.file, file_headers(file.name, file.media_type))
+        return OpenFileResponse(file.file, file_headers(_name_of_result(document, file.name), file.media_type))
     segments = await documents.all_segments(document)
 
     def written() -> bytes:
@@ -449,8 +449,14 @@ async def result(
         source = document.source or document.target
         return "".join(exports.export(found, format, document.name, source, document.target, writer())).encode()
 
-    name = f"{document.name.rpartition('.')[0]}.{format}"
+    name = _name_of_result(document, f"{document.name.rpartition('.')[0]}.{format}")
     return Response(await RESULTS.run(written), headers=file_headers(name, exports.MEDIA_TYPES[format]))
+
+
+def _name_of_result(document: StoredDocument, name: str) -> str:
+    """`report.docx` becomes `report.de.docx`; a language of the source there is replaced."""
+    stem, _, extension = name.rpartition(".")
+    return f"{stem.removesuffix(f'.{document.source}')}.{document.target}.{extension}"
 
 
 @router.get("/{id}/segments", summary="Source and translation side by side", responses=_errors(404))
