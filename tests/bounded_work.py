@@ -118,7 +118,16 @@ READS = (
     *_read("/v1/documents", "/v1/documents", "/v1/documents?limit=1000"),
     *_read(_DOCUMENT, "/v1/documents/{document}"),
     *_read(f"{_DOCUMENT}/result", "/v1/documents/{document}/result", "/v1/documents/{document}/result?format=tmx"),
-    *_read(f"{_DOCUMENT}/segments", "/v1/documents/{document}/segments?limit=1000"),
+    *_read(
+        f"{_DOCUMENT}/segments",
+        "/v1/documents/{document}/segments?limit=1000",
+        "/v1/documents/{document}/segments?" + "&".join(f"n={n}" for n in range(200)),
+    ),
+    *_read(
+        f"{_DOCUMENT}/segments/numbers",
+        "/v1/documents/{document}/segments/numbers?kind=unreviewed",
+        f"/v1/documents/{{document}}/segments/numbers?{_FIND}",
+    ),
     *_read("/v1/stats"),
     *_read("/metrics"),
     *_read("/v1/replicas"),

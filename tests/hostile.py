@@ -32,7 +32,8 @@ class Route:
 
 
 _DEEPL_GLOSSARY = "/v3/glossaries/11111111-1111-1111-1111-111111111111"
-_SEGMENT = "/v1/documents/0123456789ABCDEF0123456789ABCDEF/segments/0"
+_SEGMENTS = "/v1/documents/0123456789ABCDEF0123456789ABCDEF/segments"
+_SEGMENT = f"{_SEGMENTS}/0"
 _PAIR = "source=en&target=ja"
 _VERSION, _BY_DATE = "api-version=3.0", "api-version=2026-06-06"
 ROUTES = (
@@ -48,6 +49,8 @@ ROUTES = (
     Route("PATCH", "/v1/memories/m", "name", "name", forms=False),
     Route("POST", "/v1/memories/m/entries", "entries", "source", {"source": "en", "target": "ja"}, forms=False),
     Route("POST", "/v1/documents", "target", "source"),
+    Route("PATCH", _SEGMENTS, "edits", "edits", forms=False),
+    Route("POST", f"{_SEGMENTS}/replacements", "find", "replacement", {"find": "a", "replacement": "b"}, forms=False),
     Route("PATCH", _SEGMENT, "translation", "translation", forms=False),
     Route("POST", f"{_SEGMENT}/alternatives", "n", "n", forms=False),
     Route("POST", f"{_SEGMENT}/similar", "n", "n", forms=False),
@@ -86,7 +89,7 @@ ROUTES = (
 def path_of(route: Route) -> str:
     """As the app declares it."""
     path = route.path.partition("?")[0].replace("/x/", "/{glossary}/").replace("/memories/m", "/memories/{memory}")
-    path = path.replace("/0123456789ABCDEF0123456789ABCDEF/segments/0", "/{id}/segments/{n}")
+    path = path.replace("/0123456789ABCDEF0123456789ABCDEF/", "/{id}/").replace("/segments/0", "/segments/{n}")
     return path.replace("11111111-1111-1111-1111-111111111111", "{glossary_id}")
 
 

@@ -144,18 +144,26 @@ async def test_fields_come_before_or_after_the_file_in_pieces_of_any_size(
         (
             "filename*=utf-8''%E5%9C%B0%E5%9B%B3.txt",
             "地図.txt",
-            "filename=\"__.txt\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.txt",
+            "filename=\"__.ja.txt\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.ja.txt",
         ),
-        ("filename=\"x.md\"; filename*=utf-8''y.txt", "y.txt", "filename=\"y.txt\"; filename*=UTF-8''y.txt"),
-        ('filename="地図.TXT"', "地図.TXT", "filename=\"__.TXT\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.TXT"),
-        ('filename="../../../etc/passwd.txt"', "passwd.txt", "filename=\"passwd.txt\"; filename*=UTF-8''passwd.txt"),
+        ("filename=\"x.md\"; filename*=utf-8''y.txt", "y.txt", "filename=\"y.ja.txt\"; filename*=UTF-8''y.ja.txt"),
+        ('filename="地図.TXT"', "地図.TXT", "filename=\"__.ja.TXT\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.ja.TXT"),
+        (
+            'filename="../../../etc/passwd.txt"',
+            "passwd.txt",
+            "filename=\"passwd.ja.txt\"; filename*=UTF-8''passwd.ja.txt",
+        ),
         ('filename="a\r\nb.txt"', None, None),
-        ('filename="a\\"b.txt"', 'a"b.txt', "filename=\"a_b.txt\"; filename*=UTF-8''a%22b.txt"),
-        ("filename=\"x.txt\"; filename*=undefined''%79.txt", "x.txt", "filename=\"x.txt\"; filename*=UTF-8''x.txt"),
+        ('filename="a\\"b.txt"', 'a"b.txt', "filename=\"a_b.ja.txt\"; filename*=UTF-8''a%22b.ja.txt"),
+        (
+            "filename=\"x.txt\"; filename*=undefined''%79.txt",
+            "x.txt",
+            "filename=\"x.ja.txt\"; filename*=UTF-8''x.ja.txt",
+        ),
         (
             f'filename="{"x" * 200}.txt"',
             f"{'x' * 96}.txt",
-            f"filename=\"{'x' * 96}.txt\"; filename*=UTF-8''{'x' * 96}.txt",
+            f"filename=\"{'x' * 96}.ja.txt\"; filename*=UTF-8''{'x' * 96}.ja.txt",
         ),
     ],
 )
@@ -278,6 +286,9 @@ async def test_another_keys_document_is_not_found(client: Client) -> None:
         ("GET", f"{path}/result", {}),
         ("GET", f"{path}/result?format=tmx", {}),
         ("GET", f"{path}/segments", {}),
+        ("GET", f"{path}/segments/numbers", {}),
+        ("PATCH", f"{path}/segments", {"json": {"edits": [{"n": 0}]}}),
+        ("POST", f"{path}/segments/replacements", {"json": {"find": "a", "replacement": "b"}}),
         ("PATCH", f"{path}/segments/0", {"json": {"translation": "x"}}),
         ("POST", f"{path}/segments/0/alternatives", {"json": {}}),
     ]
@@ -322,6 +333,52 @@ async def test_a_text_that_grew_out_of_its_box_is_reported_with_its_place(client
     assert warning["message"].startswith("slide 1: the text needs ")
 
 
+async def test_a_result_is_named_after_its_language(client: Client) -> None:
+    document = await client.done(await client.upload(name="guide.en.md", source="en"))
+    answer = await client.call("GET", f"/{document['id']}/result")
+    assert answer.headers["content-disposition"].startswith('attachment; filename="guide.ja.md"')
+
+
+async def test_segments_are_found_replaced_and_reviewed(client: Client) -> None:
+    text = b"Can I *pay* now?\n\nWhere is the Station?\n\nThe station is *here*.\n"
+    document = await client.done(await client.upload(text))
+    path = f"/{document['id']}/segments"
+
+    async def numbers(**query: object) -> list[int]:
+        answer = (await client.call("GET", f"{path}/numbers", params=query)).json()
+        assert answer["next"] is None
+        return answer["numbers"]
+
+    assert await numbers(find="station") == [1, 2]
+    assert await numbers(find="station", match_case=True, where="translation") == [2]
+    assert (await client.call("GET", f"{path}/numbers?limit=1&first=1")).json() == {"numbers": [1], "next": 2}
+    assert [one["n"] for one in (await client.call("GET", f"{path}?n=2&n=0&n=9")).json()["segments"]] == [0, 2]
+
+    wanted = {"find": "STATION", "replacement": "stop"}
+    answer = (await client.call("POST", f"{path}/replacements", json=wanted)).json()
+    changes = [(one["segment"]["n"], one["segment"]["translation"], one["replaced"]) for one in answer["changes"]]
+    assert changes == [
+        (1, "~Where is the Station?", "~Where is the stop?"),
+        (2, "~The station is <g1>here</g1>.", "~The stop is <g1>here</g1>."),
+    ]
+    edits = [{"n": n, "translation": new, "was": old, "reviewed": False} for n, old, new in changes]
+    broken = [*edits[:1], {**edits[1], "translation": "no mark"}]
+    assert (await client.call("PATCH", path, json={"edits": broken})).status_code == 400
+    assert await numbers(kind="edited") == []
+    await client.call("PATCH", f"{path}/1", json={"translation": "other", "reviewed": False})
+    answer = (await client.call("PATCH", path, json={"edits": edits})).json()
+    assert ([one["translation"] for one in answer["segments"]], answer["conflicts"]) == ([changes[1][2]], [1])
+
+    assert (await client.call("PATCH", f"{path}/0", json={})).json()["segments"][0]["reviewed"]
+    assert [await numbers(kind=kind) for kind in ("edited", "reviewed", "unreviewed")] == [[1, 2], [0], [1, 2]]
+    assert b"*here*" in (await client.call("GET", f"/{document['id']}/result")).content
+    xliff = (await client.call("GET", f"/{document['id']}/result?format=xliff")).text
+    assert xliff.count('approved="yes"') == 3
+    for wrong in ({"find": ""}, {"kind": "odd"}, {"replacement": "<g1>"}, {"limit": 1_000}):
+        refused = await client.call("POST", f"{path}/replacements", json={**wanted, **wrong})
+        assert refused.status_code in (400, 422)
+
+
 async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     document = await client.done(await client.upload())
     path = f"/{document['id']}/segments"
@@ -340,6 +397,10 @@ async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     assert alternatives.json()["alternatives"][0]["text"] == "~Can I <g1>pay</g1> now?"
     assert (await client.call("POST", f"{path}/0/alternatives", json={"n": 6})).status_code == 422
 
+    restored = await client.call("PATCH", f"{path}/0", json={"translation": segment["translation"], "reviewed": False})
+    assert restored.json()["segments"] == [segment]
+    await client.call("PATCH", f"{path}/0", json={"translation": "<g1>Ja</g1> & <b>"})
+
     tmx = ElementTree.fromstring((await client.call("GET", f"/{document['id']}/result?format=tmx")).content)
     unit = tmx.find("body/tu")
     assert unit is not None
@@ -347,7 +408,7 @@ async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     assert ["".join(one.itertext()) for one in unit.iter("seg")] == ["Can I pay now?", "Ja & <b>"]
     assert [one.tag for one in unit.iter() if one.tag in ("bpt", "ept")] == ["bpt", "ept"] * 2
     exported = await client.call("GET", f"/{document['id']}/result?format=xliff")
-    assert exported.headers["content-disposition"].startswith('attachment; filename="a.xliff"')
+    assert exported.headers["content-disposition"].startswith('attachment; filename="a.ja.xliff"')
     xliff = ElementTree.fromstring(exported.content)
     space = "{urn:oasis:names:tc:xliff:document:1.2}"
     assert [one.get("state") for one in xliff.iter(f"{space}target")] == ["final", "translated"]

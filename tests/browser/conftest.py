@@ -28,7 +28,8 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _REFUSED = "Failed to load resource"  # Chromium's note on any answer from 400 on: tests of errors ask for those
 
 
-def _installed() -> str | None:
+def installed_chromium() -> str | None:
+    """The path of the Chromium to use; None: that of Playwright."""
     return os.environ.get("DRAGOMAN_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
 
 
@@ -36,7 +37,7 @@ def _installed() -> str | None:
 async def chromium() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         try:
-            browser = await playwright.chromium.launch(executable_path=_installed())
+            browser = await playwright.chromium.launch(executable_path=installed_chromium())
         except Error as fault:
             missing = pytest.fail if os.environ.get("CI") else pytest.skip
             missing(f"no Chromium: apt-get install chromium, or playwright install chromium ({fault.message[:80]})")

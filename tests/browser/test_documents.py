@@ -13,7 +13,7 @@ from playwright.async_api import Locator, Page, Route, expect
 
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.documents import DocumentStore, StoredDocument
-from tests.browser.conftest import documents_serving, open_document, open_page
+from tests.browser.conftest import audit, documents_serving, open_document, open_page
 from tests.browser.stage import STEP_S, Stage
 
 pytestmark = pytest.mark.browser
@@ -81,7 +81,7 @@ async def test_a_dropped_file_shows_its_progress_and_is_downloaded_in_the_other_
         await expect(page.locator("#review-progress progress")).to_be_hidden()
         name, content = await download(page)
         text = content.decode()
-        assert name == "report.md"
+        assert name == "report.ko.md"
         assert text.startswith("# 제 딸은 디자이너예요.\n\n")
         assert "ko:**train**" in text
         assert (await download(page, "#download-xliff"))[1].startswith(b"<?xml")
@@ -105,23 +105,24 @@ async def test_doubtful_segments_are_marked_with_reasons_and_reached_one_by_one(
 async def test_an_edit_goes_into_the_file_and_lost_marks_do_not(review: Page) -> None:
     row = segment(review, "2")
     await row.locator(".text").click()
-    field = row.locator("textarea")
+    field = row.locator(".field")
     await field.fill("기차가 곧 떠납니다.")
     await review.keyboard.press("Control+Enter")
     await expect(row.locator("[role=alert] .fault")).to_contain_text("mark")
     await field.fill("")
-    for key in ("<g1>", "기차", "</g1>", "가 곧 떠납니다."):
-        if key.startswith("<"):
+    for key in ("beginning of bold", "기차", "end of bold", "가 곧 떠납니다."):
+        if key.isascii():
             await row.get_by_role("button", name=f"Insert {key}").click()
         else:
             await review.keyboard.insert_text(key)
-    await review.keyboard.press("Control+Enter")
+    await row.get_by_role("button", name="Save", exact=True).click()
     await expect(field).to_have_count(0)
     await expect(row).to_be_focused()
     await expect(row).to_have_attribute("data-edited", "")
     assert "\n\n**기차**가 곧 떠납니다.\n\n" in (await download(review))[1].decode()
     await review.reload()
-    await expect(segment(review, "2").locator(".text")).to_have_text("<g1>기차</g1>가 곧 떠납니다.")
+    await expect(segment(review, "2").locator(".text")).to_have_text("기차가 곧 떠납니다.")
+    await expect(segment(review, "2").locator(".text b")).to_have_text("기차")
 
 
 async def test_a_word_file_is_translated_marked_edited_and_downloaded(page: Page, documents_stage: Stage) -> None:
@@ -137,11 +138,11 @@ async def test_a_word_file_is_translated_marked_edited_and_downloaded(page: Page
     await page.click("#next-doubtful")
     await expect(segment(page, "2")).to_be_focused()
     await page.keyboard.press("Enter")
-    await segment(page, "2").locator("textarea").fill("다른 승강장에서 <g1>기차</g1>가 곧 출발합니다.")
+    await segment(page, "2").locator(".field").fill("다른 승강장에서 <g1>기차</g1>가 곧 출발합니다.")
     await page.keyboard.press("Control+Enter")
     await expect(page.locator("#doubtful-count")).to_have_text("No doubtful segments")
     name, content = await download(page)
-    assert name == "report.docx"
+    assert name == "report.ko.docx"
     heading, edited = docx.Document(BytesIO(content)).paragraphs
     assert (heading.text, heading.style.name) == ("이 생선구이는 너무 짜요.", "Heading 1")
     assert edited.text == "다른 승강장에서 기차가 곧 출발합니다."
@@ -153,7 +154,7 @@ async def test_a_doubtful_segment_is_accepted_or_left_with_escape(review: Page) 
     await review.keyboard.press("Alt+ArrowDown")
     await expect(row).to_be_focused()
     await review.keyboard.press("Enter")
-    await row.locator("textarea").fill("?")
+    await row.locator(".field").fill("?")
     await review.keyboard.press("Escape")
     await expect(row).to_be_focused()
     await expect(row).to_have_attribute("data-doubted", "")
@@ -164,12 +165,12 @@ async def test_a_doubtful_segment_is_accepted_or_left_with_escape(review: Page) 
 
 async def test_equal_segments_are_changed_together(review: Page) -> None:
     first, second = segment(review, "3"), segment(review, "5")
-    await first.locator(".icon").click()
-    await first.locator("textarea").fill("네")
+    await first.locator(".pencil").click()
+    await first.locator(".field").fill("네")
     await first.get_by_role("button", name="2 equal").click()
     await expect(second.locator(".text")).to_have_text("네")
     await expect(second).to_have_attribute("data-edited", "")
-    await segment(review, "1").locator(".icon").click()
+    await segment(review, "1").locator(".pencil").click()
     await expect(segment(review, "1").get_by_role("button", name="equal")).to_have_count(0)
 
 
@@ -179,10 +180,10 @@ async def test_another_translation_can_be_chosen(review: Page) -> None:
     others = row.locator(".alternative")
     await expect(others).to_have_count(3)
     text = await others.nth(1).inner_text()
-    assert text != await row.locator("textarea").input_value()
+    assert text != await row.locator(".field").inner_text()
     await others.nth(1).click()
-    await expect(row.locator("textarea")).to_have_value(text)
-    await expect(row.locator("textarea")).to_be_focused()
+    await expect(row.locator(".field")).to_have_text(text)
+    await expect(row.locator(".field")).to_be_focused()
 
 
 async def test_ten_thousand_segments_are_a_few_hundred_rows(page: Page, documents_stage: Stage) -> None:
@@ -210,6 +211,24 @@ async def test_documents_are_listed_and_deleted(review: Page) -> None:
     await expect(review.locator("#document-list li")).to_have_count(count - 1)
     await review.goto(address)
     await expect(review.locator("#review-notes")).to_contain_text("expired")
+
+
+async def test_documents_are_searched_by_name_and_deleted_together(page: Page, documents_stage: Stage) -> None:
+    await open_document(page, documents_stage, "Hello", "searched-a.md")
+    await page.click("text=All documents")
+    names = [f"searched-{letter}.md" for letter in "bc"]
+    await page.set_input_files("#file", [{"name": name, "mimeType": "", "buffer": b"Hello"} for name in names])
+    shown = page.locator("#document-list li:visible .name").filter(has_text="searched-")
+    await expect(shown).to_have_count(3)
+    await page.fill("#documents-find", "SEARCHED-B")
+    await expect(page.locator("#document-list li:visible")).to_have_count(1)
+    for check in ("nameless", "repeatedIds", "smallTargets", "cutOff"):
+        assert await audit(page, check) == []
+    page.on("dialog", lambda dialog: dialog.accept())
+    await page.click("#documents-delete")
+    await expect(page.locator("#document-list li:visible")).to_have_count(0)
+    await page.fill("#documents-find", "")
+    await expect(shown).to_have_text(["searched-c.md", "searched-a.md"])
 
 
 async def test_a_list_of_more_than_a_hundred_documents_says_so_and_is_shown_in_parts(

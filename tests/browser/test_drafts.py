@@ -32,7 +32,7 @@ def row(page: Page) -> Locator:
 
 
 def field(page: Page) -> Locator:
-    return row(page).locator("textarea")
+    return row(page).locator(".field")
 
 
 async def drafts(page: Page) -> int:
@@ -74,7 +74,7 @@ async def test_an_edit_that_is_not_saved_is_there_when_the_reader_comes_back(rev
     await review.keyboard.press("Enter")
     await expect(row(review)).to_be_focused()
     await review.keyboard.press("Enter")
-    await expect(field(review)).to_have_value(EDIT)
+    await expect(field(review)).to_have_text(EDIT)
     await expect(row(review).locator(".editor .draft")).to_contain_text("not saved")
     await review.keyboard.press("Control+Enter")
     await expect(field(review)).to_have_count(0)
@@ -97,7 +97,7 @@ async def test_an_edit_that_is_discarded_is_gone(review: Page, how: str) -> None
             await review.reload()
             await row(review).get_by_role("button", name="Go on editing").click()
             await row(review).get_by_role("button", name="saved translation").click()
-            await expect(field(review)).to_have_value(before or "")
+            await expect(field(review)).to_have_text(before or "")
     await expect(review.locator("#review-drafts")).to_be_hidden()
     assert await drafts(review) == 0
     await review.reload()
@@ -122,11 +122,11 @@ async def test_an_edit_that_could_not_be_saved_is_kept(review: Page, status: int
     if status == 401:
         await review.click("#key-cancel")
     await expect(row(review).locator("[role=alert] .fault")).to_be_visible()
-    await expect(field(review)).to_have_value(EDIT)
+    await expect(field(review)).to_have_text(EDIT)
     await expect(field(review)).to_be_editable()
     await review.reload()
     await row(review).get_by_role("button", name="Go on editing").click()
-    await expect(field(review)).to_have_value(EDIT)
+    await expect(field(review)).to_have_text(EDIT)
     await review.unroute_all()
     await review.keyboard.press("Control+Enter")
     await expect(row(review)).to_have_attribute("data-edited", "")

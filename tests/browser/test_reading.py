@@ -98,13 +98,13 @@ async def reached_by_tab(page: Page, count: int) -> list[str]:
 async def test_the_keyboard_reaches_everything_in_reading_order(live: Page, stage: Stage) -> None:
     await live.fill("#source", "hello")
     await expect(live.locator("#copy")).to_be_enabled()
-    assert await reached_by_tab(live, 13) == [
+    assert await reached_by_tab(live, 15) == [
         *("Text", "Documents", "Engine", "API", "source-language", "swap", "target-language", "source"),
-        *("Translate", "example", "copy", "more", "Options and glossary"),
+        *("Translate", "example", "clear", "output", "copy", "more", "Options and glossary"),
     ]
     await live.click("text=Documents")
-    assert (await reached_by_tab(live, 9))[4:] == [
-        *("source-language", "swap", "target-language", "file", "Options and glossary"),
+    assert (await reached_by_tab(live, 10))[4:] == [
+        *("source-language", "swap", "target-language", "file", "Kinds of files", "Options and glossary"),
     ]
     await open_engine(live, stage)
     assert await reached_by_tab(live, 7) == [
@@ -116,11 +116,14 @@ async def test_the_keyboard_reaches_every_segment(page: Page, documents_stage: S
     await open_document(page, documents_stage, "Hello\n\nWelcome to **all** of you here.")
     await page.locator("#next-doubtful").focus()
     reached: list[str] = []
-    for _ in range(5):
+    for _ in range(7):
         await page.keyboard.press("Tab")
         active = "document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
         reached.append(await page.evaluate(active))
-    assert reached == ["Previous", "Edit segment 1", "Edit segment 2", "Accept", "Alternatives"]
+    assert reached == [
+        *("Previous", "Edit segment 1", "Segment 1 is reviewed", "Edit segment 2", "Segment 2 is reviewed"),
+        *("Accept", "Alternatives"),
+    ]
 
 
 async def test_the_keyboard_alone_translates_and_bursts(live: Page, stage: Stage) -> None:
@@ -140,7 +143,7 @@ async def test_the_keyboard_alone_translates_and_bursts(live: Page, stage: Stage
     ("view", "controls"),
     [
         ("text", ("#source-language", "#source", "#example", "#more", ".alternative")),
-        ("review", ("#next-doubtful", ".segment", ".segment .icon", ".editor textarea", ".alternative")),
+        ("review", ("#next-doubtful", ".segment", ".segment .icon", ".editor .field", ".alternative")),
         ("engine", ("#send", "#history summary")),
     ],
     indirect=["view"],

@@ -353,3 +353,41 @@ async def test_the_most_similar_example_is_shown_with_the_words_in_which_it_diff
     await expect(remark.locator("q")).to_have_text([best["source"], best["translation"]])
     assert "".join(await remark.locator("q b").all_text_contents()) == "<b>bus</b>"
     assert await remark.locator("q").evaluate_all("all => all.map((one) => one.lang)") == ["en", "ko"]
+
+
+async def test_a_translation_is_stopped_and_the_box_emptied(slow: Page, slow_stage: Stage) -> None:
+    with slow_stage.held():
+        await slow.fill("#source", "many words that take their time")
+        await expect(slow.locator("#output")).to_have_text(re.compile("ko:"))
+        await slow.click("#stop")
+        await until(lambda: slow_stage.running == 0, "the engine is free")
+    await expect(slow.locator("#stop")).to_be_hidden()
+    await expect(slow.locator("#output")).to_have_text(re.compile("ko:"))
+    await expect(slow.locator("#copy")).to_be_enabled()
+    await expect(slow.locator("#source")).to_be_focused()
+    await slow.click("#clear")
+    await expect(slow.locator("#output")).to_be_empty()
+    await expect(slow.locator("#source")).to_have_value("")
+    await expect(slow.locator("#clear")).to_be_hidden()
+
+
+async def test_the_reader_s_language_is_the_first_target_unless_the_text_is_in_it(page: Page, stage: Stage) -> None:
+    await page.goto(stage.url)
+    await expect(page.locator("#target-language")).to_have_value("en")
+    await page.fill("#source", "My daughter is a designer.")
+    await expect(page.locator("#target-language")).to_have_value("ar")
+    await expect(page.locator("#output[data-phase=done]")).not_to_have_text("My daughter is a designer.")
+    await page.select_option("#target-language", "en")  # who chooses it gets it
+    await expect(page.locator("#output[data-phase=done]")).to_have_text("My daughter is a designer.")
+    await expect(page.locator("#target-language")).to_have_value("en")
+
+
+async def test_source_and_translation_stay_beside_each_other_when_they_are_long(live: Page) -> None:
+    await live.fill("#source", "hello world\n" * 100)
+    await expect(live.locator("#output[data-phase=done]")).to_contain_text("ko:hello")
+    for width, height in ((1280, 800), (390, 844)):
+        await live.set_viewport_size({"width": width, "height": height})
+        await live.evaluate("scrollTo(0, 0)")
+        await expect(live.locator("#output")).to_be_in_viewport(ratio=0.3)
+        await live.evaluate("source.scrollTop = source.scrollHeight")
+        await live.wait_for_function("output.scrollTop + output.clientHeight >= output.scrollHeight - 2")

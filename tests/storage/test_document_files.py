@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from dragoman.storage.database import Database
 from dragoman.storage.document_blobs import CHUNK_BYTES, MOST_ROWS, DatabaseFiles
 from dragoman.storage.document_files import SOURCE, DocumentFiles, FolderFiles
 from tests.storage.conftest import new_database
-from wholetext.files.segmentfile import MOST_CHANGED, Result, SegmentFile, SourceUnit
+from wholetext.files.segmentfile import MOST_CHANGED, Result, SegmentEdit, SegmentFile, SegmentKind, SourceUnit
 
 ID = "A" * 32
 OTHER = "B" * 32
@@ -146,12 +148,81 @@ async def test_an_edit_stays_and_changes_equal_segments_where_that_is_wanted(
 ) -> None:
     await with_segments(files, tmp_path)
     await files.store(ID, [Result(n, f"t{n}", None, [{"code": "c"}]) for n in range(7)])
-    changed, doubtful = await files.edit(ID, 4, "x", all_equal=False)
-    assert ([(one.n, one.translation, one.edited) for one in changed], doubtful) == ([(4, "x", True)], 6)
-    changed, doubtful = await files.edit(ID, 3, "y", all_equal=True)
-    assert ([one.n for one in changed], doubtful) == ([0, 3, 6], 3)
+    done = await files.edit(ID, [SegmentEdit(4, "x")])
+    assert ([(one.n, one.translation, one.edited) for one in done.changed], done.doubtful) == ([(4, "x", True)], 6)
+    done = await files.edit(ID, [SegmentEdit(3, "y")], all_equal=True)
+    assert ([one.n for one in done.changed], done.doubtful) == ([0, 3, 6], 3)
     await files.store(ID, [Result(3, "late", None, ()), Result(1, "late", None, ())])
     assert await translations(files, tmp_path) == ["y", "late", "t2", "y", "x", "t5", "y"]
+
+
+async def test_what_the_machine_wrote_comes_back_and_what_is_reviewed_stays(
+    files: DocumentFiles, tmp_path: Path
+) -> None:
+    await with_segments(files, tmp_path)
+    doubt: list[dict[str, object]] = [{"code": "c"}]
+    await files.store(ID, [Result(n, f"t{n}", None, doubt, memory=n == 1, examples=n == 2) for n in range(7)])
+
+    async def kinds(n: int) -> str:
+        wanted: list[SegmentKind] = ["doubtful", "edited", "reviewed", "unreviewed", "memory", "examples"]
+        return " ".join([kind for kind in wanted if n in await files.numbers(ID, 0, 9, kind, 9)])
+
+    assert [await kinds(n) for n in (0, 1, 2)] == [
+        *("doubtful unreviewed", "doubtful unreviewed memory", "doubtful unreviewed examples"),
+    ]
+    done = await files.edit(ID, [SegmentEdit(0), SegmentEdit(1, "x"), SegmentEdit(2, "y", reviewed=False)])
+    assert [(one.translation, one.machine) for one in done.changed] == [("t0", None), ("x", "t1"), ("y", "t2")]
+    assert [await kinds(n) for n in (0, 1, 2)] == ["reviewed", "edited reviewed", "edited unreviewed"]
+    await files.edit(ID, [SegmentEdit(1, "z")])
+    await files.store(ID, [Result(n, "late", None, ()) for n in range(3)])
+    assert (await translations(files, tmp_path))[:3] == ["t0", "z", "y"]
+    restored = await files.edit(ID, [SegmentEdit(1, "t1", reviewed=False), SegmentEdit(0, reviewed=False)])
+    assert [(one.translation, one.machine, one.edited) for one in restored.changed] == [
+        ("t1", None, False),
+        ("t0", None, False),
+    ]
+    assert [await kinds(n) for n in (0, 1)] == ["doubtful unreviewed", "doubtful unreviewed memory"]
+    assert restored.doubtful == 6
+
+
+async def test_an_edit_of_another_translation_than_is_there_changes_nothing(
+    files: DocumentFiles, tmp_path: Path
+) -> None:
+    await with_segments(files, tmp_path)
+    await files.store(ID, [Result(n, f"t{n}", None, ()) for n in range(7)])
+    done = await files.edit(ID, [SegmentEdit(n, "x", was="t3") for n in (2, 3)])
+    assert ([one.n for one in done.changed], done.conflicts) == ([3], [2])
+    assert (await translations(files, tmp_path))[2:4] == ["t2", "x"]
+
+
+async def test_segments_are_found_by_number_and_read_in_parts(files: DocumentFiles, tmp_path: Path) -> None:
+    await with_segments(files, tmp_path)
+    await files.store(ID, [Result(n, "ü" * 10, None, [{"code": "c"}] if n % 2 else ()) for n in range(6)])
+    assert [one.n for one in await files.rows(ID, [5, 99, 2])] == [2, 5]
+    assert await files.numbers(ID, 1, 6, None, 3) == [1, 2, 3]
+    assert await files.numbers(ID, 2, 9, "doubtful", 9) == [3, 5]
+    assert [tuple(one) for one in await files.texts(ID, 5, None, 10**6)] == [(5, "text 2", "ü" * 10), (6, "text 0", "")]
+    assert [one.n for one in await files.texts(ID, 0, "doubtful", 10)] == [1]
+    assert await files.texts(ID, 6, "doubtful", 10) == []
+
+
+async def test_segments_of_a_folder_of_before_are_read_and_edited(tmp_path: Path) -> None:
+    """As written before people could review: without the columns for that."""
+    files = FolderFiles(tmp_path)
+    await with_segments(files, tmp_path)
+    await files.edit(ID, [SegmentEdit(1, "x")])
+    with closing(sqlite3.connect(tmp_path / ID / "segments.db", isolation_level=None)) as connection:
+        for column in ("machine", "reviewed", "examples", "looks"):
+            connection.execute(f"ALTER TABLE segments DROP COLUMN {column}")
+        connection.execute("PRAGMA user_version = 0")
+    page = await files.page(ID, 0, 2)
+    assert page is not None
+    assert [(one.edited, one.reviewed, one.machine) for one in page.segments] == [
+        (False, False, None),
+        (True, True, None),
+    ]
+    [again] = (await files.edit(ID, [SegmentEdit(1, "y")])).changed
+    assert (again.translation, again.edited, again.machine) == ("y", True, None)
 
 
 async def test_texts_come_back_as_they_are(files: DocumentFiles, tmp_path: Path) -> None:
@@ -167,7 +238,7 @@ async def test_many_segments_and_edits_of_very_many_are_bounded(files: DocumentF
     number = 2 * MOST_ROWS + 1
     units = [SourceUnit("same" if n % 2 else f"text {n}", "", "", False) for n in range(number)]
     await with_segments(files, tmp_path, units)
-    changed, _ = await files.edit(ID, 1, "gleich", all_equal=True)
+    changed = (await files.edit(ID, [SegmentEdit(1, "gleich")], all_equal=True)).changed
     assert len(changed) == MOST_CHANGED
     assert changed[0].equal == number // 2 - 1
     assert await translations(files, tmp_path) == ["gleich" if n % 2 else f"text {n}" for n in range(number)]
@@ -198,7 +269,9 @@ async def test_segments_that_were_translated_elsewhere_come_with_their_translati
 
 async def test_a_document_can_be_deleted_while_others_read_and_write_it(files: DocumentFiles, tmp_path: Path) -> None:
     await with_segments(files, tmp_path)
-    calls = [files.page(ID, 0, 3) for _ in range(5)] + [files.edit(ID, 1, "x", all_equal=True) for _ in range(5)]
+    calls = [files.page(ID, 0, 3) for _ in range(5)] + [
+        files.edit(ID, [SegmentEdit(1, "x")], all_equal=True) for _ in range(5)
+    ]
     found = await asyncio.gather(*calls, files.delete(ID), return_exceptions=True)
     assert all(not isinstance(one, BaseException) or isinstance(one, DocumentLost) for one in found), found
 
@@ -213,7 +286,7 @@ async def test_damaged_segments_are_an_error_of_the_document(tmp_path: Path, jun
         path.write_bytes(junk)
     for call in (
         translations(files, tmp_path),
-        files.edit(ID, 0, "x", all_equal=False),
+        files.edit(ID, [SegmentEdit(0, "x")]),
         files.store(ID, [Result(0, "", None, ())]),
     ):
         with pytest.raises(DocumentLost):

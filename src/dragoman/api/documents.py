@@ -17,13 +17,14 @@ from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, check_
 from dragoman.errors import InvalidRequest
 from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.service.document_runs import report_of
-from dragoman.service.documents import DocumentOptions
+from dragoman.service.document_search import MOST_FOUND, SegmentQuery, Where
+from dragoman.service.documents import MOST_TRANSLATION_CHARACTERS, DocumentOptions
 from dragoman.storage.documents import DocumentState, StoredDocument
 from dragoman.threads import RESULTS, SEGMENTS
 from dragoman.types import Options
 from dragoman.version import writer
 from wholetext.files import exports
-from wholetext.files.segmentfile import StoredSegment
+from wholetext.files.segmentfile import SegmentEdit, SegmentKind, StoredSegment
 from wholetext.markup.dialects import DIALECTS
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
@@ -31,7 +32,9 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=KeyFi
 MAX_PAGE = 1_000
 MAX_DOCUMENTS = 100
 """Of a list: each has up to a hundred texts that were left."""
-MAX_TRANSLATION_CHARACTERS = 100_000
+MAX_FIND_CHARACTERS = 1_000
+MAX_REPLACED = 200
+"""Segments of one answer that have what is replaced."""
 
 # ---- wire format
 
@@ -126,10 +129,20 @@ class SegmentOut(BaseModel):
     translation: Annotated[str | None, Field(description="null: not translated yet.")]
     confidence: float | None
     warnings: list[schemas.WarningOut]
-    doubtful: Annotated[bool, Field(description="It has warnings, and no person has edited it.")]
-    edited: bool
+    doubtful: Annotated[bool, Field(description="It has warnings, and no person has edited or reviewed it.")]
+    edited: Annotated[bool, Field(description="A person's translation differs from the machine's.")]
+    reviewed: Annotated[bool, Field(description="A person has approved it, as it is or by editing it.")]
+    machine: Annotated[str | None, Field(description="The machine's translation of an edited one; null: not known.")]
     memory: Annotated[bool, Field(description="Its translation, or a part of it, is from a translation memory.")]
+    examples: Annotated[bool, Field(description="The model was shown similar texts with their translations.")]
     equal: Annotated[int, Field(description="How many other segments have the same source.")]
+    looks: Annotated[
+        dict[str, str],
+        Field(
+            description="What is known of its marks, by number: names such as `bold`, `italic`, `underline`, `strike`, "
+            "`superscript`, `subscript`, `code`, `link`, `break`, or `=` and the words of what is kept."
+        ),
+    ]
 
     @classmethod
     def of(cls, stored: StoredSegment) -> SegmentOut:
@@ -144,15 +157,92 @@ class SegmentsAnswer(BaseModel):
     doubtful_total: int
 
 
+_Translation = Annotated[
+    str | None,
+    Field(
+        max_length=MOST_TRANSLATION_CHARACTERS,
+        description="With the marks of the source, each once; absent: it stays as it is.",
+    ),
+]
+_Reviewed = Annotated[
+    bool, Field(description="Whether a person has approved it; the key's memory `edits` has it then.")
+]
+
+
 class EditBody(schemas.RequestBody):
-    """An edited translation."""
+    """An edited translation, or only whether it is right as it is."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"translation": "<g1>駅</g1>はどこですか？"}]})
 
-    translation: Annotated[
-        str, Field(max_length=MAX_TRANSLATION_CHARACTERS, description="With the marks of the source, each once.")
-    ]
+    translation: _Translation = None
+    reviewed: _Reviewed = True
     all_equal: Annotated[bool, Field(description="Set that of all segments with the same source too.")] = False
+
+
+class SegmentEditBody(schemas.RequestBody):
+    """What is changed of one segment."""
+
+    n: Annotated[int, Field(ge=0, lt=2**31)]
+    translation: _Translation = None
+    reviewed: _Reviewed = True
+    was: Annotated[
+        str | None,
+        Field(
+            max_length=MOST_TRANSLATION_CHARACTERS,
+            description="The translation that is changed: if it is another by now, it stays, and its number is in `conflicts`.",
+        ),
+    ] = None
+
+
+class EditsBody(schemas.RequestBody):
+    """Changes of several segments."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"edits": [{"n": 3, "translation": "駅"}]}]})
+
+    edits: Annotated[list[SegmentEditBody], Field(min_length=1, max_length=MAX_PAGE)]
+
+
+class EditsAnswer(BaseModel):
+    """The segments that were changed, and the numbers of those that were changed by others before."""
+
+    segments: list[SegmentOut]
+    conflicts: list[int]
+
+
+class NumbersAnswer(BaseModel):
+    """Segments that were found."""
+
+    numbers: Annotated[list[int], Field(description="Ascending.")]
+    next: Annotated[
+        int | None, Field(description="`first` of the request for those that come after; null: there are none.")
+    ]
+
+
+class ReplaceBody(schemas.RequestBody):
+    """What to replace in translations."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"find": "Haus", "replacement": "Gebäude"}]})
+
+    find: Annotated[str, Field(min_length=1, max_length=MAX_FIND_CHARACTERS)]
+    replacement: Annotated[str, Field(max_length=MAX_FIND_CHARACTERS)]
+    match_case: bool = False
+    kind: SegmentKind | None = None
+    first: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    limit: Annotated[int, Field(ge=1, le=MAX_REPLACED)] = 100
+
+
+class ReplacementOut(BaseModel):
+    """A segment, and what its translation would be."""
+
+    segment: SegmentOut
+    replaced: str
+
+
+class ReplacementsAnswer(BaseModel):
+    """What replacing would change."""
+
+    changes: list[ReplacementOut]
+    next: int | None
 
 
 class EditAnswer(BaseModel):
@@ -340,7 +430,7 @@ async def result(
     document = await documents.get(id, account)
     if format is None:
         file = await documents.result(document)
-        return OpenFileResponse(file.file, file_headers(file.name, file.media_type))
+        return OpenFileResponse(file.file, file_headers(_name_of_result(document, file.name), file.media_type))
     segments = await documents.all_segments(document)
 
     def written() -> bytes:
@@ -351,7 +441,7 @@ async def result(
                 one.source,
                 one.translation or one.source,
                 one.doubtful,
-                one.edited,
+                one.edited or one.reviewed,
                 tuple(str(warning["message"]) for warning in one.warnings) if one.doubtful else (),
             )
             for one in segments
@@ -359,8 +449,14 @@ async def result(
         source = document.source or document.target
         return "".join(exports.export(found, format, document.name, source, document.target, writer())).encode()
 
-    name = f"{document.name.rpartition('.')[0]}.{format}"
+    name = _name_of_result(document, f"{document.name.rpartition('.')[0]}.{format}")
     return Response(await RESULTS.run(written), headers=file_headers(name, exports.MEDIA_TYPES[format]))
+
+
+def _name_of_result(document: StoredDocument, name: str) -> str:
+    """`report.docx` becomes `report.de.docx`; a language of the source there is replaced."""
+    stem, _, extension = name.rpartition(".")
+    return f"{stem.removesuffix(f'.{document.source}')}.{document.target}.{extension}"
 
 
 @router.get("/{id}/segments", summary="Source and translation side by side", responses=_errors(404))
@@ -371,22 +467,71 @@ async def list_segments(
     offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
     doubtful: Annotated[bool, Query(description="Only those whose translation may be wrong.")] = False,
+    n: Annotated[list[int], Query(max_length=MAX_REPLACED, description="Only those of these numbers.")] = [],  # noqa: B006
 ) -> SegmentsAnswer:
     """In the document's order, as far as it is translated."""
     documents = service.documents
-    page = await documents.segments(await documents.get(id, account), offset, limit, doubtful=doubtful)
+    document = await documents.get(id, account)
+    if n:
+        rows = await documents.rows(document, n)
+        return SegmentsAnswer(segments=[*map(SegmentOut.of, rows)], total=len(rows), doubtful_total=document.doubtful)
+    page = await documents.segments(document, offset, limit, doubtful=doubtful)
     return SegmentsAnswer(
         segments=[*map(SegmentOut.of, page.segments)], total=page.total, doubtful_total=page.doubtful_total
     )
 
 
-@router.patch("/{id}/segments/{n}", summary="Edit a translation", responses=_errors(404, 422))
-async def edit(id: Id, n: Number, body: EditBody, service: Service, account: Caller) -> EditAnswer:
-    """The result has it at its next download, and so has the key's translation memory `edits`. Marks that are lost, repeated or
-    invented are an error."""
+@router.get("/{id}/segments/numbers", summary="Find segments", responses=_errors(404))
+async def find_segments(
+    id: Id,
+    service: Service,
+    account: Caller,
+    find: Annotated[
+        str, Query(max_length=MAX_FIND_CHARACTERS, description="What their texts have; empty: anything.")
+    ] = "",
+    where: Annotated[Where, Query(description="Which of their texts.")] = "both",
+    match_case: bool = False,
+    kind: Annotated[SegmentKind | None, Query(description="Only these.")] = None,
+    first: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MOST_FOUND)] = MOST_FOUND,
+) -> NumbersAnswer:
+    """The numbers of segments, whose texts are searched without their marks. An answer may have fewer than there are: `next` is
+    where to go on."""
+    documents = service.documents
+    query = SegmentQuery(find, where, match_case, kind)
+    found = await documents.search(await documents.get(id, account), query, first, limit)
+    return NumbersAnswer(numbers=found.numbers, next=found.next)
+
+
+@router.post("/{id}/segments/replacements", summary="What replacing would change", responses=_errors(404, 422))
+async def replacements(id: Id, body: ReplaceBody, service: Service, account: Caller) -> ReplacementsAnswer:
+    """Translations with what is found replaced, and their marks kept. Nothing is changed: send those that are right as
+    `PATCH …/segments`."""
     documents = service.documents
     document = await documents.get(id, account)
-    changed = await documents.edit(document, n, body.translation, all_equal=body.all_equal)
+    query = SegmentQuery(body.find, "translation", body.match_case, body.kind)
+    changes, after = await documents.replacements(document, query, body.replacement, body.first, body.limit)
+    shown = [ReplacementOut(segment=SegmentOut.of(one), replaced=text) for one, text in changes]
+    return ReplacementsAnswer(changes=shown, next=after)
+
+
+@router.patch("/{id}/segments", summary="Edit translations", responses=_errors(404, 422))
+async def edit_all(id: Id, body: EditsBody, service: Service, account: Caller) -> EditsAnswer:
+    """As one of them is edited. If the marks of one are wrong, none is changed."""
+    documents = service.documents
+    document = await documents.get(id, account)
+    edits = [SegmentEdit(one.n, one.translation, one.reviewed, one.was) for one in body.edits]
+    edited = await documents.edit_all(document, edits)
+    return EditsAnswer(segments=[*map(SegmentOut.of, edited.changed)], conflicts=edited.conflicts)
+
+
+@router.patch("/{id}/segments/{n}", summary="Edit or review a translation", responses=_errors(404, 422))
+async def edit(id: Id, n: Number, body: EditBody, service: Service, account: Caller) -> EditAnswer:
+    """The result has it at its next download, and what is reviewed the key's translation memory `edits`. Marks that are lost,
+    repeated or invented are an error. The machine's translation, set again, is not edited."""
+    documents = service.documents
+    document = await documents.get(id, account)
+    changed = await documents.edit(document, n, body.translation, reviewed=body.reviewed, all_equal=body.all_equal)
     return EditAnswer(segments=[*map(SegmentOut.of, changed)])
 
 

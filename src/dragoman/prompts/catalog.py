@@ -14,7 +14,6 @@ from typing import Any
 from dragoman import languages
 from dragoman.errors import ConfigError
 from dragoman.prompts.profile import Profile, Tables, parse_profile, parse_tables, read_profile
-from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.types import Example
 
 GENERIC = "chat"

@@ -581,4 +581,11 @@ def _result(n: int, translation: Translation, progress: _Progress) -> Result:
         for one in translation.warnings
         if one.code not in _NOTES
     ]
-    return Result(n, translation.text, translation.confidence, warnings, memory=translation.memory is not None)
+    return Result(
+        n,
+        translation.text,
+        translation.confidence,
+        warnings,
+        memory=translation.memory is not None,
+        examples=bool(translation.examples),
+    )

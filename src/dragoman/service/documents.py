@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -37,6 +37,7 @@ from dragoman.service.alternatives import canonical_form
 from dragoman.service.document_edits import nearest_edits, similar_segments
 from dragoman.service.document_places import DocumentPlaces
 from dragoman.service.document_runs import EQUAL_LANGUAGES, PAGE, DocumentOptions, DocumentRuns, ServerParts, report_of
+from dragoman.service.document_search import Found, SegmentQuery, replaced, search
 from dragoman.service.document_terms import TERMS, Dictionary, DocumentTerms, of_entries, write_terms
 from dragoman.service.memories import EDITS
 from dragoman.settings import Settings
@@ -46,9 +47,10 @@ from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, D
 from dragoman.threads import RUNS, SEGMENTS, UPLOADS
 from dragoman.types import Account, ApiName, Example, Translation
 from wholetext.files import formats
-from wholetext.files.segmentfile import Page, StoredSegment
+from wholetext.files.segmentfile import Edited, Page, SegmentEdit, StoredSegment
 from wholetext.files.worker import SOURCE
 from wholetext.markup import marks
+from wholetext.markup.marks import MARK
 
 log = logging.getLogger("dragoman.documents")
 
@@ -58,6 +60,8 @@ POLL_S = 2.0
 """How often a server looks for documents that wait, and sweeps what has expired 30 times as rarely."""
 MOST_EDITED_CHARACTERS = 20_000_000
 """Of the translations of all segments that one edit changes."""
+MOST_TRANSLATION_CHARACTERS = 100_000
+"""Of a person's translation of a segment."""
 _BEATS = 4
 """How often a server reports that it lives, within the time after which it is taken for dead."""
 
@@ -458,36 +462,94 @@ class Documents:
             await self._store.update(document.id, expires_at=utc_now() + timedelta(seconds=DOWNLOADED_S))
 
     async def edit(
-        self, document: StoredDocument, n: int, translation: str, *, all_equal: bool = False
+        self,
+        document: StoredDocument,
+        n: int,
+        translation: str | None,
+        *,
+        reviewed: bool = True,
+        all_equal: bool = False,
     ) -> list[StoredSegment]:
-        """Set the translation of a segment, and of `all_equal` ones; return these, of very many the first. The result has it at
-        its next download, and the account's memory of edits has it at once.
+        """Set the translation of a segment, and of `all_equal` ones; None: only whether they are `reviewed`. Return these, of
+        very many the first. Raises what `edit_all` does."""
+        return (await self.edit_all(document, [SegmentEdit(n, translation, reviewed)], all_equal=all_equal)).changed
+
+    async def edit_all(
+        self, document: StoredDocument, edits: Sequence[SegmentEdit], *, all_equal: bool = False
+    ) -> Edited:
+        """Set what people have changed in segments, or nothing. The result has it at its next download, and the account's
+        memory of edits has at once what is reviewed.
 
         Raises `InvalidRequest` where marks of the source are lost, repeated or invented, for control characters, and for an
         unknown segment.
         """
+        _check_done(document)
         async with self._editing.of(document.id):
-            return await self._edit(document, n, translation, all_equal=all_equal)
+            return await self._edit_all(document, edits, all_equal=all_equal)
 
-    async def _edit(
-        self, document: StoredDocument, n: int, translation: str, *, all_equal: bool
-    ) -> list[StoredSegment]:
-        segment = await self._segment(document, n)
-        _check_edit(segment.source, translation)
-        if all_equal and (1 + segment.equal) * len(translation) > MOST_EDITED_CHARACTERS:
-            raise InvalidRequest(
-                f"the {1 + segment.equal:,} equal segments would have more than {MOST_EDITED_CHARACTERS:,} characters",
-                param="translation",
-            )
+    async def _edit_all(self, document: StoredDocument, edits: Sequence[SegmentEdit], *, all_equal: bool) -> Edited:
+        numbers = [one.n for one in edits]
+        segments = {one.n: one for one in await self.rows(document, numbers)}
+        for edit in edits:
+            if edit.n not in segments:
+                raise _no_segment(document, edit.n)
+            if edit.translation is not None:
+                _check_edit(segments[edit.n], edit.translation, all_equal=all_equal)
         async with self._there(document):
-            changed, doubtful = await self.places.of(document).edit(document.id, n, translation, all_equal=all_equal)
-        if not await self._store.add_edit(document.id, doubtful):
+            edited = await self.places.of(document).edit(document.id, edits, all_equal=all_equal)
+        changes = any(one.translation is not None for one in edits)
+        if edited.changed and not await self._store.add_edit(document.id, edited.doubtful, changes=changes):
             raise UnknownDocument("the document was deleted")
         if document.source is not None and self._remembers_edits:
-            await self._parts.memories.remember(
-                document.account_id, EDITS, document.source, document.target, segment.source, translation
+            conflicts = set(edited.conflicts)
+            approved = [
+                (segments[one.n].source, one.translation or segments[one.n].translation or "")
+                for one in edits
+                if one.reviewed and one.n not in conflicts
+            ]
+            await self._parts.memories.remember(document.account_id, EDITS, document.source, document.target, approved)
+        return edited
+
+    async def rows(self, document: StoredDocument, numbers: Sequence[int]) -> list[StoredSegment]:
+        """Return the segments of these numbers, in their order, as far as there are any."""
+        if not document.segments:
+            return []  # as `segments`
+        async with self._there(document):
+            found = await self.places.of(document).rows(document.id, numbers)
+            if any(n < document.segments for n in set(numbers).difference(one.n for one in found)):
+                raise DocumentLost("the document's segments are missing: delete it, and send it again")
+        await self._delivered(document)
+        return found
+
+    async def search(self, document: StoredDocument, query: SegmentQuery, first: int, limit: int) -> Found:
+        """Return the numbers of up to `limit` segments that are looked for, from number `first` on."""
+        if not document.segments:
+            return Found([], None)
+        async with self._there(document):
+            return await search(self.places.of(document), document.id, document.segments, query, first, limit)
+
+    async def replacements(
+        self, document: StoredDocument, query: SegmentQuery, replacement: str, first: int, limit: int
+    ) -> tuple[list[tuple[StoredSegment, str]], int | None]:
+        """Return up to `limit` segments whose translations have what is looked for, each with what it would be if that were
+        replaced, and the number from which to go on. Nothing is changed; `edit_all` does.
+
+        Raises `InvalidRequest` for a replacement with marks.
+        """
+        if not query.find or MARK.search(replacement):
+            raise InvalidRequest("what is found and what replaces it are words, without marks", param="replacement")
+        found = await self.search(document, replace(query, where="translation"), first, limit)
+
+        def replace_all(segments: list[StoredSegment]) -> list[tuple[StoredSegment, str]]:
+            most = min(MOST_TRANSLATION_CHARACTERS, MOST_EDITED_CHARACTERS // max(len(segments), 1))
+            pairs = (
+                (one, replaced(one.translation or "", query.find, replacement, query.match_case, most))
+                for one in segments
             )
-        return changed
+            return [(one, text) for one, text in pairs if text is not None and text != one.translation]
+
+        segments = await self.rows(document, found.numbers) if found.numbers else []
+        return await SEGMENTS.run(replace_all, segments), found.next
 
     async def alternatives(self, document: StoredDocument, n: int, count: int, account: Account) -> list[Translation]:
         """Return up to `count` other translations of a segment, which differ from each other and from its own.
@@ -514,8 +576,8 @@ class Documents:
         if not self._parts.calls.translator.planner.prompts.takes_examples:
             raise InvalidRequest("the prompts of this model have no place for examples, which edits would be")
         segment = await self._segment(document, n)
-        if not segment.edited:
-            raise InvalidRequest(f"segment {n} is not edited", param="n")
+        if not (segment.edited or segment.reviewed):
+            raise InvalidRequest(f"segment {n} is not edited or reviewed", param="n")
         files = self.places.of(document)
         async with self._there(document):
             edits, units = await files.edits(document.id), await files.units(document.id)
@@ -524,17 +586,14 @@ class Documents:
         if not similar:
             return []
         examples = await SEGMENTS.run(nearest_edits, segment.source, edits)
-        before = {one.n: one.translation for one in await self._rows(document, similar)}
+        before = {one.n: one.translation for one in await self.rows(document, [*similar])}
         async with self._there(document):
             changed = await self._runs.translate_again(document, similar, account, examples)
-        found = [one for one in await self._rows(document, changed) if one.translation != before[one.n]]
+        found = [one for one in await self.rows(document, changed) if one.translation != before[one.n]]
         page = await self.segments(document, 0, 1)
         if found and not await self._store.add_edit(document.id, page.doubtful_total):
             raise UnknownDocument("the document was deleted")
         return found
-
-    async def _rows(self, document: StoredDocument, numbers: Iterable[int]) -> list[StoredSegment]:
-        return [await self._segment(document, n) for n in numbers]
 
     async def _examples(self, document: StoredDocument, text: str) -> tuple[Example, ...]:
         """What people have edited in a document, as examples for a text: those with the most similar sources, the most similar
@@ -558,13 +617,9 @@ class Documents:
 
     async def _segment(self, document: StoredDocument, n: int) -> StoredSegment:
         _check_done(document)
-        async with self._there(document):
-            page = await self.places.of(document).page(document.id, n, 1)
-            if page is None or (n < document.segments and not page.segments):
-                raise DocumentLost("the document's segments are missing: delete it, and send it again")
-        if not page.segments:
-            raise InvalidRequest(f"there is no segment {n}; the document has {document.segments}", param="n")
-        return page.segments[0]
+        for segment in await self.rows(document, [n]):
+            return segment
+        raise _no_segment(document, n)
 
 
 # ---- pure functions
@@ -592,6 +647,10 @@ def _sound(document: StoredDocument) -> StoredDocument:
     return document
 
 
+def _no_segment(document: StoredDocument, n: int) -> InvalidRequest:
+    return InvalidRequest(f"there is no segment {n}; the document has {document.segments}", param="n")
+
+
 def _check_done(document: StoredDocument) -> None:
     """Raises `DocumentNotReady`, or `InvalidRequest` with the error that the document ended with."""
     if document.error_code == DocumentLost.code:
@@ -602,9 +661,15 @@ def _check_done(document: StoredDocument) -> None:
         raise DocumentNotReady("the document is still being translated")
 
 
-def _check_edit(source: str, translation: str) -> None:
+def _check_edit(segment: StoredSegment, translation: str, *, all_equal: bool) -> None:
     """Raises `InvalidRequest` with the marks that a person's translation has not as the source has them, or with a character
-    that files cannot have."""
+    that files cannot have, or where all segments with it would be too long."""
+    source = segment.source
+    if all_equal and (1 + segment.equal) * len(translation) > MOST_EDITED_CHARACTERS:
+        raise InvalidRequest(
+            f"the {1 + segment.equal:,} equal segments would have more than {MOST_EDITED_CHARACTERS:,} characters",
+            param="translation",
+        )
     if found := next(marks.invented_controls(source, translation), None):
         raise InvalidRequest(
             f"the translation has U+{ord(found[0]):04X} at {found.start()}, which is no character of a text",
@@ -613,7 +678,7 @@ def _check_edit(source: str, translation: str) -> None:
     wrong = marks.lost(source, translation)
     if wrong:
         raise InvalidRequest(
-            "the translation must have each mark of the source once, and pairs nested as there: look at "
-            + ", ".join(f"number {number}" for number in wrong[:10]),
+            f"the translation of segment {segment.n + 1} must have each mark of the source once, and pairs nested as there: "
+            "look at " + ", ".join(f"number {number}" for number in wrong[:10]),
             param="translation",
         )

@@ -351,16 +351,23 @@ class Memories:
         return await self.add(account_id, reference, await asyncio.to_thread(check), create=create)
 
     async def remember(
-        self, account_id: str, memory: str, source: str, target: str, text: str, translation: str
+        self, account_id: str, memory: str, source: str, target: str, texts: Sequence[tuple[str, str]]
     ) -> None:
-        """Add a text with marks and a person's translation; what is not stored is left out.
+        """Add texts with marks and a person's translations of them; what is not stored is left out.
 
         A failure is logged and costs the caller nothing: what the person did is stored elsewhere.
         """
+
+        def check() -> list[NewEntry]:
+            entries = list[NewEntry]()
+            for text, translation in texts:
+                with suppress(InvalidMemory):
+                    entries.append(checked(source, target, text, translation, has_marks=True))
+            return entries
+
         try:
-            await self.add_texts(account_id, memory, source, target, ((text, translation),), create=True)
-        except InvalidMemory:
-            log.debug("an edited segment is not stored in the memory %s", memory)
+            if entries := await asyncio.to_thread(check):
+                await self.add(account_id, memory, entries, create=True)
         except (BodyTooLarge, StorageUnavailable) as error:
             log.warning("an edited segment is not in the translation memory %s: %s", memory, error.message)
 

@@ -33,10 +33,16 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     delete,
+    false,
     func,
     insert,
+    literal,
+    not_,
+    or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.types import TypeDecorator
@@ -52,7 +58,20 @@ from dragoman.storage.document_files import (
     make_private,
 )
 from dragoman.threads import RESULTS, RUNS
-from wholetext.files.segmentfile import MOST_CHANGED, Page, Result, SegmentFile, SourceUnit, StoredSegment, Units
+from wholetext.files import segmentfile
+from wholetext.files.segmentfile import (
+    MOST_CHANGED,
+    Edited,
+    Page,
+    Result,
+    SegmentEdit,
+    SegmentFile,
+    SegmentKind,
+    SegmentTexts,
+    SourceUnit,
+    StoredSegment,
+    Units,
+)
 
 DATABASE = "database"
 """The place of documents that are in it."""
@@ -111,14 +130,28 @@ _segments = Table(
     Column("edited", Boolean, nullable=False),
     Column("memory", Boolean, nullable=False),
     Column("equal", Integer, nullable=False),
+    Column("machine", _Utf8),
+    Column("reviewed", Boolean, nullable=False, server_default=false()),
+    Column("examples", Boolean, nullable=False, server_default=false()),
+    Column("looks", Text, nullable=False, server_default="{}"),
     Index("ix_document_segments_doubtful", "document_id", "doubtful", "n"),
 )
 _SHOWN: list[Column[Any]] = [_segments.c[field.name] for field in fields(StoredSegment)]
+_CONDITIONS: dict[SegmentKind | None, ColumnElement[bool]] = {
+    None: true(),
+    "doubtful": _segments.c.doubtful,
+    "edited": _segments.c.edited,
+    "reviewed": _segments.c.reviewed,
+    "unreviewed": not_(_segments.c.reviewed),
+    "memory": and_(_segments.c.memory, not_(_segments.c.edited)),
+    "examples": and_(_segments.c.examples, not_(_segments.c.edited)),
+}
 
 
 def _segment(row: Any) -> StoredSegment:
-    values = {field.name: getattr(row, field.name) for field in fields(StoredSegment)}
-    return StoredSegment(**{**values, "warnings": json.loads(row.warnings)})
+    values: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(StoredSegment)}
+    origin: dict[str, Any] = {name: values[name] and not row.edited for name in ("memory", "examples")}
+    return StoredSegment(**{**values, **origin, "warnings": json.loads(row.warnings), "looks": json.loads(row.looks)})
 
 
 def _complete(id: str, name: str) -> ColumnElement[bool]:
@@ -293,7 +326,9 @@ class DatabaseFiles:
     async def store(self, id: str, results: Sequence[Result]) -> None:
         """See `DocumentFiles`."""
         c = _segments.c
-        changed = update(_segments).where(c.document_id == id, c.n == bindparam("number"), c.edited.is_(False))
+        changed = update(_segments).where(
+            c.document_id == id, c.n == bindparam("number"), not_(c.edited), not_(c.reviewed)
+        )
         rows = [
             {
                 "number": one.n,
@@ -302,6 +337,7 @@ class DatabaseFiles:
                 "warnings": json.dumps(one.warnings),
                 "doubtful": bool(one.warnings),
                 "memory": one.memory,
+                "examples": one.examples,
             }
             for one in results
         ]
@@ -339,29 +375,85 @@ class DatabaseFiles:
                 number += len(units)
         return number
 
+    async def rows(self, id: str, numbers: Sequence[int]) -> list[StoredSegment]:
+        """See `DocumentFiles`."""
+        c = _segments.c
+        query = select(*_SHOWN).where(c.document_id == id, c.n.in_(numbers)).order_by(c.n)
+        return await self._database.read(lambda connection: [*map(_segment, cast(Any, connection.execute(query)))])
+
+    async def numbers(self, id: str, first: int, stop: int, kind: SegmentKind | None, limit: int) -> list[int]:
+        """See `DocumentFiles`."""
+        c = _segments.c
+        query = select(c.n).where(c.document_id == id, c.n >= first, c.n < stop, _CONDITIONS[kind])
+        return await self._database.read(lambda connection: [*connection.scalars(query.order_by(c.n).limit(limit))])
+
+    async def texts(self, id: str, first: int, kind: SegmentKind | None, most: int) -> list[SegmentTexts]:
+        """See `DocumentFiles`."""
+        c = _segments.c
+        translation = func.coalesce(c.translation, literal("", _Utf8), type_=_Utf8)
+        own = and_(c.document_id == id, c.n >= first, _CONDITIONS[kind])
+        sizes = select(c.n, func.length(c.source) + func.length(translation)).where(own).order_by(c.n)
+
+        def read(connection: Connection) -> list[SegmentTexts]:
+            listed, size = list[int](), 0
+            for n, bytes_of_one in connection.execute(sizes.limit(segmentfile.MOST_ROWS)):
+                listed.append(n)
+                size += bytes_of_one
+                if size >= most:
+                    break
+            last = listed[-1] if listed else -1
+            rows = connection.execute(select(c.n, c.source, translation).where(own, c.n <= last).order_by(c.n))
+            return [SegmentTexts(*row) for row in rows]
+
+        return await self._database.read(read)
+
     async def edits(self, id: str) -> list[tuple[str, str]]:
         """See `DocumentFiles`."""
         c = _segments.c
-        query = select(c.source, c.translation).where(c.document_id == id, c.edited).distinct().limit(MOST_CHANGED)
+        approved = and_(c.document_id == id, or_(c.edited, c.reviewed))
+        query = select(c.source, c.translation).where(approved).distinct().limit(MOST_CHANGED)
 
         def edits(connection: Connection) -> list[tuple[str, str]]:
             return [(source, translation) for source, translation in connection.execute(query)]
 
         return await self._database.read(edits)
 
-    async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
+    async def edit(self, id: str, edits: Sequence[SegmentEdit], *, all_equal: bool = False) -> Edited:
         """See `DocumentFiles`."""
         c = _segments.c
-        source = select(c.source).where(c.document_id == id, c.n == n).scalar_subquery()
-        which = and_(c.document_id == id, c.source == source if all_equal else c.n == n)
-        values = {"translation": translation, "edited": True, "doubtful": False, "memory": False}
 
-        def edit(connection: Connection) -> tuple[list[StoredSegment], int]:
-            connection.execute(update(_segments).where(which).values(**values))
-            changed = connection.execute(select(*_SHOWN).where(which).order_by(c.n).limit(MOST_CHANGED))
-            return [*map(_segment, changed)], _count_doubtful(connection, id)
+        def which(n: int) -> ColumnElement[bool]:
+            source = select(c.source).where(c.document_id == id, c.n == n).scalar_subquery()
+            return and_(c.document_id == id, c.source == source if all_equal else c.n == n)
+
+        def edit(connection: Connection) -> Edited:
+            changed, conflicts = list[StoredSegment](), list[int]()
+            for one in edits:
+                unchanged = true() if one.was is None else c.translation == one.was
+                done = connection.execute(update(_segments).where(which(one.n), unchanged).values(_values(one)))
+                if not done.rowcount:
+                    conflicts.append(one.n)
+                elif len(changed) < MOST_CHANGED:
+                    rows = connection.execute(select(*_SHOWN).where(which(one.n)).order_by(c.n).limit(MOST_CHANGED))
+                    changed += map(_segment, cast(Any, rows))
+            return Edited(changed[:MOST_CHANGED], conflicts, _count_doubtful(connection, id))
 
         return await self._database.write(edit)
+
+
+def _values(edit: SegmentEdit) -> dict[str, Any]:
+    """What an edit sets. The machine's translation is unknown where it was edited when this was not noted yet."""
+    c = _segments.c
+    machine: ColumnElement[Any] = case((c.edited, c.machine), else_=c.translation)
+    new: ColumnElement[Any] = c.translation if edit.translation is None else literal(edit.translation, _Utf8)
+    is_machine = func.coalesce(new == machine, false())
+    return {
+        "translation": new,
+        "machine": case((is_machine, None), else_=machine),
+        "edited": not_(is_machine),
+        "reviewed": edit.reviewed,
+        "doubtful": false() if edit.reviewed else and_(c.warnings != "[]", is_machine),
+    }
 
 
 def _count_doubtful(connection: Connection, id: str) -> int:

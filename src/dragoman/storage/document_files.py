@@ -24,7 +24,17 @@ from typing import BinaryIO, Protocol, TypeVar
 
 from dragoman.errors import DiskFull, DocumentLost, StorageUnavailable
 from dragoman.threads import EDITS, RESULTS, RUNS, SEGMENTS, Threads
-from wholetext.files.segmentfile import Page, Result, SegmentFile, StoredSegment, Units
+from wholetext.files.segmentfile import (
+    Edited,
+    Page,
+    Result,
+    SegmentEdit,
+    SegmentFile,
+    SegmentKind,
+    SegmentTexts,
+    StoredSegment,
+    Units,
+)
 
 T = TypeVar("T")
 
@@ -94,13 +104,25 @@ class DocumentFiles(Protocol):
         """Write a new file with all segments as they are now, as far as a result needs them; return their number."""
         ...
 
-    async def edits(self, id: str) -> list[tuple[str, str]]:
-        """Return different sources that people have edited with their translations, the first `MOST_CHANGED`."""
+    async def rows(self, id: str, numbers: Sequence[int]) -> list[StoredSegment]:
+        """Return the segments of these numbers, in their order, as far as there are any."""
         ...
 
-    async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
-        """Set a person's translation of segment `n`, and of `all_equal` ones; return the first `MOST_CHANGED` of these, and how
-        many are still doubtful."""
+    async def numbers(self, id: str, first: int, stop: int, kind: SegmentKind | None, limit: int) -> list[int]:
+        """Return the numbers from `first` to `stop` of up to `limit` segments of a kind; None: of all."""
+        ...
+
+    async def texts(self, id: str, first: int, kind: SegmentKind | None, most: int) -> list[SegmentTexts]:
+        """Return texts of segments of a kind from number `first` on, up to `segmentfile.MOST_ROWS`, and no more after `most`
+        characters or bytes; none: there are no more of this kind."""
+        ...
+
+    async def edits(self, id: str) -> list[tuple[str, str]]:
+        """Return different sources whose translations people have edited or reviewed, with these, the first `MOST_CHANGED`."""
+        ...
+
+    async def edit(self, id: str, edits: Sequence[SegmentEdit], *, all_equal: bool = False) -> Edited:
+        """Set what people have changed, as one transaction; `all_equal`: also of the segments with the same sources."""
         ...
 
 
@@ -229,13 +251,25 @@ class FolderFiles:
         """See `DocumentFiles`."""
         return await self._on_segments(RUNS, id, lambda file: file.copy(path))
 
+    async def rows(self, id: str, numbers: Sequence[int]) -> list[StoredSegment]:
+        """See `DocumentFiles`."""
+        return await self._on_segments(SEGMENTS, id, lambda file: file.rows(numbers))
+
+    async def numbers(self, id: str, first: int, stop: int, kind: SegmentKind | None, limit: int) -> list[int]:
+        """See `DocumentFiles`."""
+        return await self._on_segments(SEGMENTS, id, lambda file: file.numbers(first, stop, kind, limit))
+
+    async def texts(self, id: str, first: int, kind: SegmentKind | None, most: int) -> list[SegmentTexts]:
+        """See `DocumentFiles`."""
+        return await self._on_segments(SEGMENTS, id, lambda file: file.texts(first, kind, most))
+
     async def edits(self, id: str) -> list[tuple[str, str]]:
         """See `DocumentFiles`."""
         return await self._on_segments(SEGMENTS, id, lambda file: file.edits())
 
-    async def edit(self, id: str, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
+    async def edit(self, id: str, edits: Sequence[SegmentEdit], *, all_equal: bool = False) -> Edited:
         """See `DocumentFiles`."""
-        return await self._on_segments(EDITS, id, lambda file: file.edit(n, translation, all_equal=all_equal))
+        return await self._on_segments(EDITS, id, lambda file: file.edit(edits, all_equal=all_equal))
 
     # ---- a document that leaves the folder
 

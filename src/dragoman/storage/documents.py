@@ -241,12 +241,11 @@ class DocumentStore:
         values = {"state": "queued", "owner": None, "attempts": _documents.c.attempts - 1}
         await self._changes(update(_documents).where(own).values(**values))
 
-    async def add_edit(self, id: str, doubtful: int) -> bool:
-        """Count a change of a translation that is done, and set how many segments are doubtful."""
+    async def add_edit(self, id: str, doubtful: int, *, changes: bool = True) -> bool:
+        """Set how many segments are doubtful of a document that is done; `changes`: count a change of its translation."""
         done = and_(_documents.c.id == id, _documents.c.state == "done")
-        return await self._changes(
-            update(_documents).where(done).values(edits=_documents.c.edits + 1, doubtful=doubtful)
-        )
+        edits = _documents.c.edits + int(changes)
+        return await self._changes(update(_documents).where(done).values(edits=edits, doubtful=doubtful))
 
     async def charge(self, id: str) -> bool:
         """Note that its account is charged for it. False: it was before."""

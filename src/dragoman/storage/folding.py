@@ -11,13 +11,17 @@ grapheme joiner is put, as in Unicode's Stream-Safe Text Format, so that the tim
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import accumulate
 from unicodedata import combining, normalize
 
 _MARKS_IN_A_ROW = 30
 _LAST_MARK = 0x1E94A  # no code point above has a combining class
 _BECOME_MARKS = frozenset("\u0f73\u0f75\u0f81\uff9e\uff9f")  # letters whose decomposition begins with a mark
 _JOINER = "\u034f"
+_BETWEEN = "\x00"  # which nobody looks for
 
 
 def folded(text: str) -> str:
@@ -31,6 +35,22 @@ def folded(text: str) -> str:
 def composed(text: str) -> str:
     """Return the text's NFC: in this form texts are searched by case."""
     return text if text.isascii() else normalize("NFC", _stream_safe(text))
+
+
+def matching(texts: Sequence[str], wanted: str) -> Iterator[int]:
+    """Yield the places of the texts that have `wanted`, all in one form.
+
+    All texts are searched as one: a search takes a time that is linear in a long text, and not in a short one.
+    """
+    if not wanted or _BETWEEN in wanted:
+        return
+    joined = _BETWEEN.join(texts)
+    ends = list(accumulate(len(text) + 1 for text in texts))
+    at = joined.find(wanted)
+    while at >= 0:
+        place = bisect_right(ends, at)
+        yield place
+        at = joined.find(wanted, ends[place])
 
 
 def _stream_safe(text: str) -> str:

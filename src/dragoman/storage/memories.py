@@ -14,13 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import accumulate
 from time import monotonic
 from typing import Any, Literal
 
@@ -62,7 +60,7 @@ from dragoman.storage.collections import (
     insert_into,
 )
 from dragoman.storage.database import METADATA, Database, utc_now
-from dragoman.storage.folding import composed, folded
+from dragoman.storage.folding import composed, folded, matching
 
 EDITS = "edits"
 """The memory of translations that people have edited in documents."""
@@ -86,7 +84,6 @@ TEXT_ROWS = 1_000
 FEWEST_ROWS, MOST_ROWS = 20, 2_000
 _DELETED = ""
 """The account of memories that are deleted, and whose entries may still be there."""
-_BETWEEN = "\x00"  # which no entry has
 
 _memories = collection_table("memories")
 _entries = Table(
@@ -623,22 +620,15 @@ def _matcher(find: str, case_sensitive: bool) -> Matcher:
     form = composed if case_sensitive else folded
     wanted = form(find)
 
-    def matches(rows: Sequence[Row[tuple[Any, ...]]]) -> Iterator[int]:
-        """All texts are searched as one: a search takes a time that is linear in a long text, and not in a short one."""
+    def matches(rows: Sequence[Row[tuple[Any, ...]]]) -> Iterable[int]:
         texts = [
             text if row.is_ready and not case_sensitive else form(text)
             for row in rows
             for text in (row.text, row.translation)
         ]
-        joined = _BETWEEN.join(texts)
-        ends = list(accumulate(len(text) + 1 for text in texts))
-        at = joined.find(wanted)
-        while at >= 0:
-            row = bisect_right(ends, at) // 2
-            yield row
-            at = joined.find(wanted, ends[2 * row + 1])
+        return dict.fromkeys(place // 2 for place in matching(texts, wanted))
 
-    return (lambda rows: ()) if _BETWEEN in wanted else matches
+    return matches
 
 
 def _scan(

@@ -222,7 +222,10 @@ def _markup_pieces(source: str) -> Iterator[Piece]:
             yield Verbatim(_escaped(piece.text))
             continue
         closings = [None if mark.closing is None else _escaped(mark.closing) for mark in piece.marks]
-        marks = (Mark(_escaped(mark.opening), one, mark.word) for mark, one in zip(piece.marks, closings, strict=True))
+        marks = (
+            Mark(_escaped(mark.opening), one, mark.word, look=mark.look or mark.opening)
+            for mark, one in zip(piece.marks, closings, strict=True)
+        )
         yield Block(piece.text, tuple(marks), _escaping(piece.writer))
 
 

@@ -28,6 +28,7 @@ _ATOM = re.compile("\x02([0-9]+)\x03")
 _SPACES = (b" ", "\N{NO-BREAK SPACE}".encode())
 _SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’»)\]]*\s*\Z")
 _DEEPEST_PAIR = 16
+_LOOK_BYTES = 1_000
 _XML = Place(xml=True)
 
 
@@ -258,6 +259,10 @@ class Blocks:
     def _raw(self, text: Leaf) -> bytes:
         return self._data[text.span[1] : text.closing[0]]
 
+    def _written(self, start: int, stop: int) -> str:
+        """The source's notation, cut where it is long: that of a picture has no end."""
+        return self._data[start : min(stop, start + _LOOK_BYTES)].decode("utf-8", "replace")
+
     def _reference(self, atom: Atom) -> str:
         self._atoms.append(atom)
         return f"\x02{len(self._atoms) - 1}\x03"
@@ -272,7 +277,8 @@ class Blocks:
             self._add_text(leaf)
         elif leaf.kind in ("open", "close"):
             self._end_look()
-            item = InlineItem("open" if leaf.kind == "open" else "close", self._copy(leaf), name=leaf.pair)
+            kind = "open" if leaf.kind == "open" else "close"
+            item = InlineItem(kind, self._copy(leaf), name=leaf.pair, look=self._written(*leaf.span))
             self._items.append(item)
             self._before = None
         elif leaf.shown:
@@ -283,7 +289,7 @@ class Blocks:
             self._waiting.append(InlineItem("single", self._copy(leaf)))
             self._end_block()
         else:
-            self._waiting.append(InlineItem("single", self._copy(leaf)))
+            self._waiting.append(InlineItem("single", self._copy(leaf), look=self._written(*leaf.span)))
             self._before = None
         self._last = leaf.kind
         if len(self._items) + len(self._waiting) > MOST_ITEMS and leaf.depth == 0:
@@ -321,7 +327,8 @@ class Blocks:
         elif self._look is None:
             self._flush()
             self._look = Atom("look", texts=[leaf])
-            self._items.append(InlineItem("open", self._reference(self._look), name="look"))
+            look_of_run = self._written(*leaf.run.properties) if leaf.run else ""
+            self._items.append(InlineItem("open", self._reference(self._look), name="look", look=look_of_run))
         else:
             self._flush()
             self._look.texts.append(leaf)

@@ -12,26 +12,48 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 MOST_CHANGED = 1_000
 """Segments that are returned of those that an edit has changed."""
+MOST_ROWS = 5_000
+"""Segments whose texts are read at once."""
+SegmentKind = Literal["doubtful", "edited", "reviewed", "unreviewed", "memory", "examples"]
+"""Segments that people look for. `memory`: from a translation memory; `examples`: made with examples; neither is edited."""
 _BUSY_TIMEOUT_S = 10.0
-_SCHEMA = """
+_ADDED = {
+    "machine": "TEXT",
+    "reviewed": "INTEGER NOT NULL DEFAULT 0",
+    "examples": "INTEGER NOT NULL DEFAULT 0",
+    "looks": "TEXT NOT NULL DEFAULT '{}'",
+}
+"""Columns that files of before version 1 do not have."""
+_VERSION = 1
+_SCHEMA = f"""
 CREATE TABLE segments (
     n INTEGER PRIMARY KEY, source TEXT NOT NULL, place TEXT NOT NULL, context TEXT NOT NULL, follows INTEGER NOT NULL,
     translation TEXT, confidence REAL, warnings TEXT NOT NULL DEFAULT '[]',
     doubtful INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0, memory INTEGER NOT NULL DEFAULT 0,
-    equal INTEGER NOT NULL DEFAULT 0
+    equal INTEGER NOT NULL DEFAULT 0, {", ".join(f"{name} {of}" for name, of in _ADDED.items())}
 );
 CREATE INDEX doubtful ON segments (n) WHERE doubtful;
+PRAGMA user_version = {_VERSION};
 """
+_CONDITIONS: dict[SegmentKind | None, str] = {
+    None: "1",
+    "doubtful": "doubtful",
+    "edited": "edited",
+    "reviewed": "reviewed",
+    "unreviewed": "NOT reviewed",
+    "memory": "memory AND NOT edited",
+    "examples": "examples AND NOT edited",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SourceUnit:
     """A text of a file, as `content.Unit`: with marks, its place, and what is said around it. `equal`: how many others have
-    its source.
+    its source. `looks`: of its marks, as `looks.looks`, in JSON.
 
     What follows is of one that is translated; `warnings` is JSON.
     """
@@ -47,6 +69,10 @@ class SourceUnit:
     doubtful: bool = False
     edited: bool = False
     memory: bool = False
+    machine: str | None = None
+    reviewed: bool = False
+    examples: bool = False
+    looks: str = "{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +88,21 @@ class Units:
 @dataclass(frozen=True, slots=True)
 class Result:
     """The translation of segment `n`. `warnings` are objects of `code`, `message` and `missing`. `memory`: some of it, or all,
-    is from a translation memory."""
+    is from a translation memory. `examples`: the model was shown similar texts with their translations."""
 
     n: int
     translation: str
     confidence: float | None
     warnings: Sequence[dict[str, object]]
     memory: bool = False
+    examples: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment:
-    """A segment; `n` is its number from 0 on. `doubtful`: it has warnings, and no person has edited it. `equal`: how many
-    others have its source."""
+    """A segment; `n` is its number from 0 on. `doubtful`: it has warnings, and no person has edited or reviewed it. `edited`: a
+    person's translation differs from the machine's, which is `machine` then (None: it is not known). `equal`: how many others
+    have its source. `looks`: what is known of the looks of its marks, by number."""
 
     n: int
     place: str
@@ -86,6 +114,39 @@ class StoredSegment:
     edited: bool
     equal: int
     memory: bool = False
+    machine: str | None = None
+    reviewed: bool = False
+    examples: bool = False
+    looks: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class SegmentTexts(NamedTuple):
+    """What is searched of a segment."""
+
+    n: int
+    source: str
+    translation: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEdit:
+    """A person's change of segment `n`. `translation` None: it stays as it is. `was`: the translation that was changed; another
+    one is not replaced; None: whatever it is."""
+
+    n: int
+    translation: str | None = None
+    reviewed: bool = True
+    was: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What edits have changed: the first `MOST_CHANGED` segments, the numbers of those that stay since they were another, and
+    how many segments are still doubtful."""
+
+    changed: list[StoredSegment]
+    conflicts: list[int]
+    doubtful: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +158,33 @@ class Page:
     doubtful_total: int = 0
 
 
-_COLUMNS = "n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory"
+_COLUMNS = (
+    "n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory AND NOT edited, machine, reviewed, "
+    "examples AND NOT edited, looks"
+)
 _UNIT_COLUMNS = [one.name for one in fields(SourceUnit)]
-_FLAGS = ("follows", "doubtful", "edited", "memory")
+_FLAGS = ("follows", "doubtful", "edited", "memory", "reviewed", "examples")
 
 
-def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int, int, int]) -> StoredSegment:
-    n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory = row
-    flags = bool(doubtful), bool(edited)
-    return StoredSegment(n, place, source, translation, confidence, json.loads(warnings), *flags, equal, bool(memory))
+def _segment(row: tuple[Any, ...]) -> StoredSegment:
+    n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory, machine, *of_page = row
+    reviewed, examples, looks = of_page
+    return StoredSegment(
+        n,
+        place,
+        source,
+        translation,
+        confidence,
+        json.loads(warnings),
+        bool(doubtful),
+        bool(edited),
+        equal,
+        bool(memory),
+        machine,
+        bool(reviewed),
+        bool(examples),
+        json.loads(looks),
+    )
 
 
 class SegmentFile:
@@ -120,16 +199,18 @@ class SegmentFile:
         return self.path.is_file()
 
     @contextmanager
-    def _connected(self) -> Generator[sqlite3.Connection]:
+    def _connected(self, *, is_new: bool = False) -> Generator[sqlite3.Connection]:
         uri = f"{self.path.absolute().as_uri()}?mode=rw"  # and never creates it
         connected = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S, check_same_thread=False)
         with closing(connected) as connection, connection:  # a generator may be continued in another thread
+            if not is_new:
+                _upgrade(connection)
             yield connection
 
     def create(self, units: Iterable[SourceUnit] = ()) -> None:
         """Make the file, with these units."""
         self.path.touch(mode=0o600)
-        with self._connected() as connection:
+        with self._connected(is_new=True) as connection:
             connection.executescript(_SCHEMA)
         self.add(units)
 
@@ -168,10 +249,18 @@ class SegmentFile:
         """Store translations, as one transaction. Those of people stay: a server that others took for dead may come late."""
         with self._connected() as connection:
             connection.executemany(
-                "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ?, memory = ? "
-                "WHERE n = ? AND NOT edited",
+                "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ?, memory = ?, examples = ? "
+                "WHERE n = ? AND NOT edited AND NOT reviewed",
                 (
-                    (one.translation, one.confidence, json.dumps(one.warnings), bool(one.warnings), one.memory, one.n)
+                    (
+                        one.translation,
+                        one.confidence,
+                        json.dumps(one.warnings),
+                        bool(one.warnings),
+                        one.memory,
+                        one.examples,
+                        one.n,
+                    )
                     for one in results
                 ),
             )
@@ -201,24 +290,80 @@ class SegmentFile:
             (doubtful_total,) = connection.execute("SELECT count(*) FROM segments WHERE doubtful").fetchone()
         return Page(segments, doubtful_total if doubtful else total, doubtful_total)
 
+    def rows(self, numbers: Sequence[int]) -> list[StoredSegment]:
+        """Return the segments of these numbers, in their order, as far as there are any."""
+        query = f"SELECT {_COLUMNS} FROM segments WHERE n IN ({', '.join('?' * len(numbers))}) ORDER BY n"
+        with self._connected() as connection:
+            return [*map(_segment, connection.execute(query, numbers))]
+
+    def numbers(self, first: int, stop: int, kind: SegmentKind | None, limit: int) -> list[int]:
+        """Return the numbers from `first` to `stop` of up to `limit` segments of a kind; None: of all."""
+        query = f"SELECT n FROM segments WHERE n >= ? AND n < ? AND ({_CONDITIONS[kind]}) ORDER BY n LIMIT ?"
+        with self._connected() as connection:
+            return [n for (n,) in connection.execute(query, (first, stop, limit))]
+
+    def texts(self, first: int, kind: SegmentKind | None, most_characters: int) -> list[SegmentTexts]:
+        """Return texts of segments of a kind from number `first` on, up to `MOST_ROWS`, and no more after `most_characters`."""
+        query = f"SELECT n, source, coalesce(translation, '') FROM segments WHERE n >= ? AND ({_CONDITIONS[kind]})"
+        found, characters = list[SegmentTexts](), 0
+        with self._connected() as connection:
+            for row in connection.execute(f"{query} ORDER BY n LIMIT {MOST_ROWS}", (first,)):
+                found.append(texts := SegmentTexts(*row))
+                characters += len(texts.source) + len(texts.translation)
+                if characters >= most_characters:
+                    break
+        return found
+
     def edits(self) -> list[tuple[str, str]]:
-        """Return different sources that people have edited with their translations, the first `MOST_CHANGED`."""
-        query = f"SELECT DISTINCT source, translation FROM segments WHERE edited LIMIT {MOST_CHANGED}"
+        """Return different sources whose translations people have edited or reviewed, with these, the first `MOST_CHANGED`."""
+        query = f"SELECT DISTINCT source, translation FROM segments WHERE edited OR reviewed LIMIT {MOST_CHANGED}"
         with self._connected() as connection:
             return connection.execute(query).fetchall()
 
-    def edit(self, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
-        """Set a person's translation of segment `n`, and of `all_equal` ones; return the first `MOST_CHANGED` of these, and how
-        many are still doubtful."""
-        condition = "source = (SELECT source FROM segments WHERE n = ?)" if all_equal else "n = ?"
+    def edit(self, edits: Sequence[SegmentEdit], *, all_equal: bool = False) -> Edited:
+        """Set what people have changed, as one transaction; `all_equal`: also of the segments with the same sources."""
+        condition = "source = (SELECT source FROM segments WHERE n = :n)" if all_equal else "n = :n"
+        values = [{"n": one.n, "to": one.translation, "reviewed": one.reviewed, "was": one.was} for one in edits]
         with self._connected() as connection:
-            connection.execute(
-                f"UPDATE segments SET translation = ?, edited = 1, doubtful = 0, memory = 0 WHERE {condition}",
-                (translation, n),
-            )
-            changed = connection.execute(
-                f"SELECT {_COLUMNS} FROM segments WHERE {condition} ORDER BY n LIMIT {MOST_CHANGED}", (n,)
-            )
-            segments = [*map(_segment, changed)]
+            connection.execute("BEGIN IMMEDIATE")
+            changed = [
+                one["n"]
+                for one in values
+                if connection.execute(
+                    f"{_EDIT} WHERE ({condition}) AND (:was IS NULL OR translation = :was)", one
+                ).rowcount
+            ]
+            segments = list[StoredSegment]()
+            for n in changed:
+                rows = connection.execute(
+                    f"SELECT {_COLUMNS} FROM segments WHERE {condition} ORDER BY n LIMIT {MOST_CHANGED}", {"n": n}
+                )
+                segments += map(_segment, rows)
             (doubtful,) = connection.execute("SELECT count(*) FROM segments WHERE doubtful").fetchone()
-        return segments, int(doubtful)
+        conflicts = [one.n for one in edits if one.n not in set(changed)]
+        return Edited(segments[:MOST_CHANGED], conflicts, int(doubtful))
+
+
+_MACHINE = "CASE WHEN edited THEN machine ELSE translation END"
+"""The machine's translation; NULL: it was edited when this was not noted yet."""
+_NEW = "coalesce(:to, translation)"
+_EDIT = f"""
+UPDATE segments SET translation = {_NEW}, reviewed = :reviewed,
+    machine = CASE WHEN {_NEW} = ({_MACHINE}) THEN NULL ELSE ({_MACHINE}) END,
+    edited = coalesce({_NEW} <> ({_MACHINE}), 1),
+    doubtful = warnings <> '[]' AND NOT :reviewed AND coalesce({_NEW} = ({_MACHINE}), 0)
+"""
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Add the columns that a file of before does not have; what people have edited, they have reviewed."""
+    version = "PRAGMA user_version"
+    if connection.execute(version).fetchone()[0] >= _VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if connection.execute(version).fetchone()[0] < _VERSION:
+        for name, of in _ADDED.items():
+            connection.execute(f"ALTER TABLE segments ADD COLUMN {name} {of}")
+        connection.execute("UPDATE segments SET reviewed = edited")
+        connection.execute(f"{version} = {_VERSION}")
+    connection.commit()

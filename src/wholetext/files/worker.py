@@ -43,6 +43,7 @@ from wholetext.files import formats, tmx
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.segmentfile import SegmentFile, SourceUnit
 from wholetext.files.xmlpart import DEEPEST
+from wholetext.markup.looks import looks
 
 log = logging.getLogger("wholetext.files")
 
@@ -239,7 +240,9 @@ def _source_units(content: Content) -> Iterator[SourceUnit]:
         if size > MAX_TEXT_BYTES:
             raise InvalidFile(f"the file's texts have more than {MAX_TEXT_BYTES:,} bytes")
         source, place, context = (one.decode() for one in encoded)
-        yield SourceUnit(source, place, context, unit.follows, times[unit.block.text] - 1)
+        looks_of_marks = json.dumps(looks(unit.block.marks))
+        size += len(looks_of_marks)
+        yield SourceUnit(source, place, context, unit.follows, times[unit.block.text] - 1, looks=looks_of_marks)
 
 
 def _read_memory(task: WorkerTask) -> dict[str, object]:

@@ -29,7 +29,8 @@ class InlineItem:
     decoded); `offsets` maps each index of `shown`, and its end, to an index of `source`, and is empty where the two are
     equal. `open` and `close` are inline tags that form pairs by `name`. A `single` has no partner; `word` says that it is
     part of a sentence (a placeholder, a URL), so that it never becomes a literal beside the block. `pieces` are those of
-    `source` if a value in a tag is translated (its `title`), else empty. `label`: of what closes a link, see `Mark`.
+    `source` if a value in a tag is translated (its `title`), else empty. `label` (of what
+    closes a link) and `look` are those of `Mark`.
     """
 
     kind: Literal["text", "open", "close", "single"]
@@ -40,6 +41,7 @@ class InlineItem:
     word: bool = False
     pieces: tuple[Piece, ...] = ()
     label: str = ""
+    look: str = ""
 
     def part(self, start: int, stop: int) -> InlineItem:
         """Return characters `start` to `stop` of a text item."""
@@ -377,7 +379,8 @@ def _together(items: Iterable[InlineItem], *, word: bool) -> InlineItem:
     listed = list(items)
     source = "".join(item.source for item in listed)
     pieces = _joined(piece for item in listed for piece in _item_pieces(item)) if any(i.pieces for i in listed) else ()
-    return InlineItem("single", source, word=word, pieces=tuple(pieces))
+    look = "".join(item.look or item.source for item in listed) if any(item.look for item in listed) else ""
+    return InlineItem("single", source, word=word, pieces=tuple(pieces), look=look)
 
 
 def _items(node: _Node) -> Iterator[InlineItem]:
@@ -439,7 +442,9 @@ def _merged(nodes: Iterable[_Node]) -> list[_Node]:
                 node = _Node(_together(_items(node), word=any(map(_is_word, node.content))))
             elif inner is not None and (closing := _closing_of_both(node, inner)):
                 both = _together((node.item, inner.item), word=False)
-                node = _Node(replace(node.item, source=both.source, pieces=both.pieces), closing, inner.content)
+                node = _Node(
+                    replace(node.item, source=both.source, pieces=both.pieces, look=both.look), closing, inner.content
+                )
         if singles.items and not blank and _is_blank(node):
             blank = [node]
             continue
@@ -481,10 +486,11 @@ def _number(nodes: Iterable[_Node], marks: list[Mark], texts: list[_Node | str])
             continue
         number = len(marks) + 1
         if node.closing is None:
-            marks.append(Mark(node.item.source, word=node.item.word, pieces=node.item.pieces))
+            marks.append(Mark(node.item.source, word=node.item.word, pieces=node.item.pieces, look=node.item.look))
             texts.append(f"<x{number}/>")
             continue
-        marks.append(Mark(node.item.source, node.closing.source, pieces=node.item.pieces, label=node.closing.label))
+        item, closing = node.item, node.closing
+        marks.append(Mark(item.source, closing.source, pieces=item.pieces, label=closing.label, look=item.look))
         texts.append(f"<g{number}>")
         _number(node.content, marks, texts)
         texts.append(f"</g{number}>")

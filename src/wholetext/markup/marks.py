@@ -40,7 +40,8 @@ class Mark:
 
     `word`: the mark is a part of the sentence (a placeholder, a URL) that a model can also read itself. `pieces`: those of
     `opening` if a value in it is translated (a tag's `title`), apart from the sentence; else empty. `label`: of a link whose
-    text is its own label, that text as the source writes it; else empty.
+    text is its own label, that text as the source writes it; else empty. `look`: the source's notation, where `opening` only
+    refers to it.
     """
 
     opening: str
@@ -48,6 +49,7 @@ class Mark:
     word: bool = False
     pieces: tuple[Piece, ...] = field(default=(), compare=False)  # equal openings have equal pieces
     label: str = ""
+    look: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,12 @@ export async function saveResult(id, format) {
 /** Delete a document if the reader confirms it; whether it is gone. */
 export async function deleted({ id, name }) {
   if (!confirm(`Delete ${name} and its translation?`)) return false;
+  await forget(id);
+  return true;
+}
+
+/** Delete a document without asking, and what is kept of it here. */
+export async function forget(id) {
   await server.deleteDocument(id);
   dropDrafts(id);
-  return true;
 }

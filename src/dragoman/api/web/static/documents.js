@@ -1,6 +1,6 @@
 /** The view of documents: files that go to the server, and the list of those that it has. */
 
-import { Progress, deleted, saveResult } from "./document.js";
+import { Progress, deleted, forget, saveResult } from "./document.js";
 import { byId, el, say } from "./dom.js";
 import { draftedSegments } from "./drafts.js";
 import { Feed } from "./feed.js";
@@ -29,6 +29,9 @@ export class Documents {
       (error) => this.say(error),
     );
     byId("documents-more").addEventListener("click", () => this.showMore());
+    this.find = byId("documents-find");
+    this.find.addEventListener("input", () => this.filter());
+    byId("documents-delete").addEventListener("click", () => this.deleteAll());
     const file = byId("file");
     file.addEventListener("change", () => {
       this.upload([...file.files]);
@@ -51,6 +54,31 @@ export class Documents {
   showMore() {
     this.wanted += server.DOCUMENTS_PER_PAGE;
     this.feed.ask();
+  }
+
+  /** Show the documents whose names have what is searched for; older ones are asked for too. */
+  filter() {
+    if (this.find.value && this.wanted < Number.MAX_SAFE_INTEGER) {
+      this.wanted = Number.MAX_SAFE_INTEGER;
+      this.feed.ask();
+    }
+    const wanted = this.find.value.toLocaleLowerCase();
+    for (const { element, name } of this.rows.values()) element.hidden = !name.toLocaleLowerCase().includes(wanted);
+  }
+
+  /** Delete the documents that are shown, if the reader confirms it. */
+  async deleteAll() {
+    const shown = [...this.rows.values()].filter(({ element }) => !element.hidden);
+    if (!shown.length || !confirm(`Delete ${plural(shown.length, "document")} and their translations?`)) return;
+    try {
+      for (const { id } of shown) {
+        await forget(id);
+        this.drop(id);
+      }
+    } catch (error) {
+      this.say(error);
+    }
+    this.feed.ask(); // there may be older ones
   }
 
   /** Say which files are read, and offer no others. */
@@ -104,6 +132,8 @@ export class Documents {
     const listed = new Set(documents.map(({ id }) => id));
     for (const id of this.rows.keys()) if (!listed.has(id)) this.drop(id);
     documents.forEach((one, at) => this.row(one, at).show(one));
+    byId("documents-tools").hidden = !documents.length;
+    this.filter();
     byId("documents-empty").hidden = documents.length > 0;
     return documents.some(({ state }) => RUNNING.has(state));
   }
@@ -126,6 +156,8 @@ export class Documents {
 /** A document of the list. */
 class Row {
   constructor(one, languages, onDeleted, onError) {
+    this.id = one.id;
+    this.name = one.name;
     this.languages = languages;
     this.pair = el("span", { class: "languages" });
     this.progress = new Progress();

@@ -54,14 +54,13 @@ export class Languages extends Map {
     return byName.map((one) => el("option", { value: one.code }, title(one)));
   }
 
-  /** The target that was chosen last time, or else one that suits this reader. */
-  firstTarget(storage) {
+  /** The target that was chosen last time, or else the reader's first language that the model has; not `other`. */
+  firstTarget(storage, other = "") {
     const { target } = remembered(storage);
-    if (this.has(target)) return target;
-    const codes = [...this.keys()];
     const primary = (tag) => tag.split("-")[0].toLowerCase();
-    const own = codes.find((code) => primary(code) === primary(navigator.language ?? ""));
-    return own && primary(own) !== "en" ? own : (codes.find((code) => primary(code) !== "en") ?? codes[0] ?? "");
+    const codes = [...this.keys()].filter((code) => code !== other && this.serves(other, code));
+    const own = navigator.languages.map((tag) => codes.find((code) => primary(code) === primary(tag)));
+    return [target, ...own, ...codes].find((code) => codes.includes(code)) ?? "";
   }
 }
 
@@ -86,6 +85,7 @@ export class LanguagePair extends EventTarget {
     this.languages = new Languages();
     this.detected = "";
     this.before = { source: "", target: "" };
+    this.isChosen = false; // the target, by the reader, now or last time
     controls.source.addEventListener("change", () => this.chosen("source", "target"));
     controls.target.addEventListener("change", () => this.chosen("target", "source"));
     controls.swap.addEventListener("click", () => this.swap());
@@ -107,6 +107,7 @@ export class LanguagePair extends EventTarget {
     const { source } = remembered(this.storage);
     this.controls.source.value = languages.has(source) ? source : "";
     this.controls.target.value = languages.firstTarget(this.storage);
+    this.isChosen = this.target === remembered(this.storage).target;
     this.settle("target");
   }
 
@@ -116,9 +117,22 @@ export class LanguagePair extends EventTarget {
     this.settleSwap();
   }
 
+  /** A text turned out to be in the target's language, which the reader did not choose: take another one; whether that was so. */
+  avoid(source) {
+    if (this.isChosen || source !== this.target) return false;
+    const other = this.languages.firstTarget(null, source);
+    if (!other) return false;
+    this.controls.target.value = other;
+    this.isChosen = true;
+    this.settle("target");
+    this.dispatchEvent(new Event("change"));
+    return true;
+  }
+
   /** One side was chosen: where both would be the same language, the other takes what this one had. */
   chosen(side, other) {
     if (this.source === this.target) this.controls[other].value = this.before[side];
+    this.isChosen = true;
     this.settle(side);
     this.announce();
   }

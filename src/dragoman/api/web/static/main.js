@@ -25,9 +25,9 @@ const documents = new Documents(pair, options, { onUploaded: (id) => (location.h
 const connect = new Connect();
 const review = new Review({ onDeleted: () => (location.hash = "documents") });
 
-/** Show what the address names: `#documents`, `#documents/ID`, else texts. */
+/** Show what the address names: `#documents`, `#documents/ID`, `#documents/ID/SEGMENT`, else texts. */
 function route() {
-  const [name, id] = location.hash.slice(1).split("/");
+  const [name, id, number] = location.hash.slice(1).split("/");
   const view = name === "documents" ? (id ? "review" : "documents") : "text";
   for (const element of document.querySelectorAll("[data-views]")) {
     element.hidden = !element.dataset.views.split(" ").includes(view);
@@ -37,7 +37,7 @@ function route() {
     else link.removeAttribute("aria-current");
   }
   documents.toggle(view === "documents");
-  review.toggle(view === "review" ? decodeURIComponent(id) : null, pair.languages);
+  review.toggle(view === "review" ? decodeURIComponent(id) : null, pair.languages, number > 0 ? Number(number) - 1 : null);
 }
 
 /** Files may be dropped anywhere. */

@@ -4,6 +4,7 @@ import { Progress, deleted, saveResult } from "./document.js";
 import { byId, el, say } from "./dom.js";
 import { draftedSegments, dropLostDrafts } from "./drafts.js";
 import { Feed } from "./feed.js";
+import { Find } from "./find.js";
 import { count, plural } from "./format.js";
 import { SegmentList } from "./segments.js";
 import * as server from "./server.js";
@@ -20,6 +21,11 @@ export class Review {
     this.notes = byId("review-notes");
     this.next = byId("next-doubtful");
     this.previous = byId("previous-doubtful");
+    this.find = new Find({
+      onFound: (numbers, find) => this.list?.show(numbers, find),
+      onReplaced: (segments) => this.list?.changed(segments),
+      onError: (error) => this.report(error),
+    });
     byId("review-progress").append(this.progress.element);
     this.feed = new Feed(
       (signal) => server.documentOf(this.id, signal),
@@ -47,9 +53,15 @@ export class Review {
     });
   }
 
-  /** Show the document with this id, or none. @param {string | null} id @param {import("./languages.js").Languages} languages */
-  toggle(id, languages) {
+  /**
+   * Show the document with this id, or none. @param {string | null} id @param {import("./languages.js").Languages} languages
+   * @param {number | null} segment number to go to
+   */
+  toggle(id, languages, segment = null) {
+    this.wanted = segment;
+    if (id && id === this.id && this.list) return this.goToWanted();
     this.feed.stop();
+    this.find.stop();
     this.list?.close();
     this.list = this.document = null;
     this.id = id;
@@ -118,8 +130,14 @@ export class Review {
     if (!this.list || this.list.about.source !== one.source) {
       this.list?.close(); // it began before the language was known
       const about = { id: one.id, source: one.source, target: one.target, languages: this.languages };
-      this.list = new SegmentList(byId("segments"), about, one.segments, { onEdited: () => this.feed.ask(), onDraft: () => this.showDrafts() });
+      this.list = new SegmentList(byId("segments"), about, one.segments, {
+        onEdited: () => this.feed.ask(),
+        onDraft: () => this.showDrafts(),
+        onCurrent: (n) => history.replaceState(null, "", `#documents/${encodeURIComponent(this.id)}/${n + 1}`),
+      });
+      this.find.open(one.id, one.target);
       this.showDrafts();
+      this.goToWanted();
     }
     this.list.allowEdits(one.state === "done");
     if (one.segments_done !== this.shown) this.list.refresh();
@@ -138,7 +156,24 @@ export class Review {
   async goToDraft() {
     const drafted = draftedSegments(this.id);
     const n = drafted.find((one) => one > this.list.current) ?? drafted[0];
-    await this.list.goTo(n).catch((error) => this.report(error));
+    await this.goTo(n);
+  }
+
+  /** Go to the segment that the address names. */
+  async goToWanted() {
+    const n = this.wanted;
+    this.wanted = null;
+    if (n !== null && n < this.list.total) await this.goTo(n);
+  }
+
+  /** Go to a segment; where a search leaves it out, that ends. */
+  async goTo(n) {
+    const { list } = this;
+    if (list.numberAt(list.placeOf(n)) !== n) {
+      this.find.clear();
+      list.show(null);
+    }
+    await list.goTo(n).catch((error) => this.report(error));
   }
 
   /** Ask again, when a document is shown. */

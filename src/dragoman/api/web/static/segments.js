@@ -1,6 +1,6 @@
 /**
- * The segments of a document, in pages that are loaded when they come into sight and emptied when they are out of it: a file
- * of 10,000 segments has a few hundred elements in the page.
+ * The segments of a document, or those that were found, in pages that are loaded when they come into sight and emptied when they
+ * are out of it: a file of 20,000 segments has a few hundred elements in the page.
  */
 
 import { el } from "./dom.js";
@@ -16,23 +16,58 @@ export class SegmentList {
    * @param {HTMLElement} box a table for assistive technology
    * @param {{id: string, source: string | null, target: string, languages: import("./languages.js").Languages}} about the document
    * @param {number} total segments
-   * @param {{onEdited: () => void, onDraft: () => void}} listener told of what was saved, and of what is typed and not saved
+   * @param {{onEdited: () => void, onDraft: () => void, onCurrent: (n: number) => void}} listener told of what was saved, of what
+   *   is typed and not saved, and which segment the reader is at
    */
-  constructor(box, about, total, { onEdited, onDraft }) {
+  constructor(box, about, total, { onEdited, onDraft, onCurrent }) {
     this.box = box;
-    this.about = about;
+    this.about = { ...about, find: "" };
+    this.total = total;
     this.onEdited = onEdited;
     this.onDraft = onDraft;
     this.closed = new AbortController();
     this.current = -1;
-    this.pages = Array.from({ length: Math.ceil(total / PER_PAGE) }, (_, at) => new Page(this, at, Math.min(PER_PAGE, total - at * PER_PAGE)));
-    const heads = ["Place", about.source ? about.languages.name(about.source) : "Source", about.languages.name(about.target)];
-    const head = el("div", { role: "row", class: "head" }, ...heads.map((name) => el("span", { role: "columnheader" }, name)));
-    box.setAttribute("aria-rowcount", String(total + 1));
-    box.replaceChildren(el("div", { role: "rowgroup" }, head), ...this.pages.map(({ element }) => element));
-    box.addEventListener("focusin", ({ target }) => (this.current = Number(target.closest(".segment")?.dataset.n ?? this.current)), { signal: this.closed.signal });
     this.observer = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: NEARBY });
+    const { signal } = this.closed;
+    box.addEventListener("focusin", ({ target }) => this.focused(target.closest(".segment"), onCurrent), { signal });
+    box.addEventListener("keydown", (event) => this.pressed(event), { signal });
+    this.show(null);
+  }
+
+  /** Show the segments with these numbers, ascending; null: all. @param {number[] | null} numbers @param {string} find in their texts */
+  show(numbers, find = "") {
+    this.numbers = numbers;
+    this.about = { ...this.about, find };
+    this.observer.disconnect();
+    const { source, target, languages } = this.about;
+    const heads = ["Place", source ? languages.name(source) : "Source", languages.name(target)];
+    const head = el("div", { role: "row", class: "head" }, ...heads.map((name) => el("span", { role: "columnheader" }, name)));
+    this.pages = Array.from({ length: Math.ceil(this.length / PER_PAGE) }, (_, at) => new Page(this, at, Math.min(PER_PAGE, this.length - at * PER_PAGE)));
+    this.box.setAttribute("aria-rowcount", String(this.total + 1));
+    this.box.replaceChildren(el("div", { role: "rowgroup" }, head), ...this.pages.map(({ element }) => element));
     for (const page of this.pages) this.observer.observe(page.element);
+  }
+
+  /** How many are shown. */
+  get length() {
+    return this.numbers?.length ?? this.total;
+  }
+
+  /** The number of the segment at a place of those that are shown. */
+  numberAt(place) {
+    return this.numbers ? this.numbers[place] : place;
+  }
+
+  /** The place of a segment among those that are shown, or of the next one behind it. */
+  placeOf(n) {
+    if (!this.numbers) return n;
+    let [low, high] = [0, this.numbers.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.numbers[middle] < n) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   /** Segments can be edited when all of them are translated. */
@@ -48,9 +83,24 @@ export class SegmentList {
   seen(entries) {
     for (const { target, isIntersecting } of entries) {
       const page = this.pages[Number(target.dataset.page)];
-      if (isIntersecting) page.fill();
-      else page.empty();
+      if (isIntersecting) page?.fill();
+      else page?.empty();
     }
+  }
+
+  focused(row, onCurrent) {
+    if (!row || Number(row.dataset.n) === this.current) return;
+    this.current = Number(row.dataset.n);
+    onCurrent(this.current);
+  }
+
+  /** Arrows go from row to row. */
+  pressed(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || event.altKey || event.ctrlKey || event.metaKey || !event.target.matches(".segment")) return;
+    event.preventDefault();
+    const place = this.placeOf(this.current) + step;
+    if (place >= 0 && place < this.length) this.goTo(this.numberAt(place));
   }
 
   /** Load again what may have been translated meanwhile. */
@@ -58,49 +108,49 @@ export class SegmentList {
     for (const page of this.pages) page.refresh();
   }
 
-  /** `{segments, total, doubtful_total}` */
-  load(query) {
-    return server.segments(this.about.id, query, this.closed.signal);
+  /** The segments of some of the places that are shown. */
+  async load(first, length) {
+    const query = this.numbers ? this.numbers.slice(first, first + length).map((n) => ["n", n]) : { offset: first, limit: length };
+    return (await server.segments(this.about.id, query, this.closed.signal)).segments;
   }
 
   /** Some segments were changed: show what is in sight of them. */
   changed(segments) {
-    for (const segment of segments) this.pages[Math.floor(segment.n / PER_PAGE)].rows.get(segment.n)?.show(segment);
+    for (const segment of segments) this.pages[Math.floor(this.placeOf(segment.n) / PER_PAGE)]?.rows.get(segment.n)?.show(segment);
     this.onEdited();
   }
 
   /** Focus the next doubtful segment, or the one before; after the last comes the first. `{at, total}` tells which it is. */
   async goToDoubtful(direction) {
-    const { below, total } = await this.doubtfulBelow(direction > 0 ? this.current + 1 : this.current);
+    const { signal } = this.closed;
+    const numbers = (await server.findSegments(this.about.id, { kind: "doubtful" }, signal)).filter((n) => this.numberAt(this.placeOf(n)) === n);
+    const total = numbers.length;
     if (!total) return null;
+    const below = numbers.filter((n) => n < (direction > 0 ? this.current + 1 : this.current)).length;
     const at = (direction > 0 ? below : below - 1 + total) % total;
-    const { segments } = await this.load({ doubtful: true, offset: at, limit: 1 });
-    if (!segments.length) return null;
-    await this.goTo(segments[0].n);
+    await this.goTo(numbers[at]);
     return { at, total };
   }
 
-  /** How many doubtful segments have a number below `bound`, and how many there are: the pages of them are halved. */
-  async doubtfulBelow(bound) {
-    let [low, high, offset] = [0, null, 0];
-    for (;;) {
-      const { segments, doubtful_total: total } = await this.load({ doubtful: true, offset, limit: PER_PAGE });
-      high ??= total;
-      const within = segments.filter(({ n }) => n < bound).length;
-      if (within === 0) high = offset;
-      else low = offset + within;
-      if (low >= high || (within > 0 && within < segments.length)) return { below: low, total };
-      offset = low + Math.floor((high - low) / 2);
-    }
+  /** Go on to the segment behind one, and open its editor; the last stays where it is. */
+  async goToNext(n, edit) {
+    const place = this.placeOf(n + 1);
+    if (place >= this.length) return;
+    const row = await this.goTo(this.numberAt(place));
+    if (edit) row?.edit();
   }
 
+  /** Focus a segment that is shown; returns its row. */
   async goTo(n) {
-    const page = this.pages[Math.floor(n / PER_PAGE)];
+    const page = this.pages[Math.floor(this.placeOf(n) / PER_PAGE)];
+    if (!page) return null;
+    page.isAwaited = true; // it is out of sight until it is scrolled to
     await page.fill();
     const row = page.rows.get(n);
-    this.current = n;
-    row.element.scrollIntoView({ block: "center" });
-    row.element.focus({ preventScroll: true });
+    row?.element.scrollIntoView({ block: "center" });
+    row?.element.focus({ preventScroll: true });
+    page.isAwaited = false;
+    return row;
   }
 }
 
@@ -112,6 +162,7 @@ class Page {
     this.length = length;
     this.rows = new Map();
     this.loading = null;
+    this.isAwaited = false;
     this.element = el("div", { role: "rowgroup", class: "page", "data-page": String(at) });
     this.element.style.minHeight = `${length * ESTIMATED_ROW_REM}rem`;
   }
@@ -123,7 +174,7 @@ class Page {
   }
 
   async load() {
-    const { segments } = await this.list.load({ offset: this.at * PER_PAGE, limit: this.length });
+    const segments = await this.list.load(this.at * PER_PAGE, this.length);
     if (!this.loading) return; // emptied meanwhile
     for (const segment of segments) {
       const known = this.rows.get(segment.n);
@@ -134,7 +185,9 @@ class Page {
   }
 
   add(segment) {
-    const row = new Segment(segment, this.list.about, (changed) => this.list.changed(changed), this.list.onDraft);
+    const { list } = this;
+    const listener = { onChanged: (changed) => list.changed(changed), onDraft: list.onDraft, onNext: (n, edit) => list.goToNext(n, edit) };
+    const row = new Segment(segment, list.about, listener);
     this.rows.set(segment.n, row);
     this.element.append(row.element);
   }
@@ -144,7 +197,7 @@ class Page {
   }
 
   empty() {
-    if (!this.loading || this.element.contains(document.activeElement) || [...this.rows.values()].some(({ editing }) => editing)) return;
+    if (!this.loading || this.isAwaited || this.element.contains(document.activeElement) || [...this.rows.values()].some(({ editing }) => editing)) return;
     if (this.rows.size) this.element.style.minHeight = `${this.element.offsetHeight}px`;
     this.loading = null;
     this.rows.clear();

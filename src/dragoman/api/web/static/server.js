@@ -206,9 +206,37 @@ export async function result(id, format = "") {
 /** `{segments, total, doubtful_total}` */
 export const segments = (id, query, signal) => json(documentPath(id, `/segments?${new URLSearchParams(query)}`), { signal });
 
-/** Change a translation, and with `allEqual` those of all segments with the same source; the changed segments. */
-export async function editSegment(id, n, translation, allEqual) {
-  const body = JSON.stringify({ translation, all_equal: allEqual });
+/** The numbers of all segments that are wanted: `{find, where, match_case, kind}`. */
+export async function findSegments(id, query, signal) {
+  const found = [];
+  for (let first = 0; first !== null; ) {
+    const { numbers, next } = await json(documentPath(id, `/segments/numbers?${new URLSearchParams({ ...query, first })}`), { signal });
+    found.push(...numbers);
+    first = next;
+  }
+  return found;
+}
+
+/** What replacing would change, up to so many: `[{segment, replaced}]`. */
+export async function replacements(id, query, most) {
+  const found = [];
+  for (let first = 0; first !== null && found.length < most; ) {
+    const body = JSON.stringify({ ...query, first, limit: 200 });
+    const { changes, next } = await json(documentPath(id, "/segments/replacements"), { method: "POST", body, headers: JSON_BODY, wanted: true });
+    found.push(...changes);
+    first = next;
+  }
+  return found.slice(0, most);
+}
+
+/** Change several segments, `[{n, translation, was, reviewed}]`: `{segments, conflicts}`. */
+export function editSegments(id, edits) {
+  return json(documentPath(id, "/segments"), { method: "PATCH", body: JSON.stringify({ edits }), headers: JSON_BODY, wanted: true });
+}
+
+/** Change a segment, `{translation, reviewed, all_equal}`; the changed segments. */
+export async function editSegment(id, n, change) {
+  const body = JSON.stringify(change);
   return (await json(documentPath(id, `/segments/${n}`), { method: "PATCH", body, headers: JSON_BODY, wanted: true })).segments;
 }
 

@@ -28,6 +28,8 @@ export class Translator {
     this.measured = byId("measured");
     this.copyButton = byId("copy");
     this.alternatives = new Alternatives({ onChosen: (one) => this.choose(one), onFault: (error) => this.blame(error) });
+    this.clearButton = byId("clear");
+    this.stopButton = byId("stop");
     this.running = null;
     this.timer = 0;
     this.listen();
@@ -41,6 +43,9 @@ export class Translator {
     });
     byId("translate").addEventListener("submit", (event) => this.atOnce(event));
     this.copyButton.addEventListener("click", () => this.copy());
+    this.clearButton.addEventListener("click", () => this.empty());
+    this.stopButton.addEventListener("click", () => this.stop());
+    this.source.addEventListener("scroll", () => follow(this.output, this.source));
     this.pair.addEventListener("swap", () => this.exchange());
     this.pair.addEventListener("change", () => this.start());
     this.options.addEventListener("change", () => this.start());
@@ -75,7 +80,22 @@ export class Translator {
     clearTimeout(this.timer);
     this.running?.abort();
     this.running = null;
+    this.stopButton.hidden = true;
     this.alternatives.clear();
+  }
+
+  /** End the translation; what came of it stays. */
+  stop() {
+    this.halt();
+    this.output.dataset.phase = "stopped";
+    this.copyButton.disabled = !this.output.textContent;
+    this.source.focus();
+  }
+
+  /** Begin with an empty box. */
+  empty() {
+    this.show("");
+    this.source.focus();
   }
 
   async start() {
@@ -86,6 +106,7 @@ export class Translator {
     if (!text.trim() || !this.pair.target) return this.clear();
     const job = (this.running = new AbortController());
     this.output.dataset.phase = "waiting";
+    this.stopButton.hidden = false;
     try {
       const { source, target } = this.pair;
       await this.insist({ text, source, target, ...this.options.fields }, job.signal);
@@ -95,6 +116,7 @@ export class Translator {
   }
 
   clear() {
+    this.stopButton.hidden = true;
     this.pair.detect("");
     this.output.removeAttribute("data-doubtful");
     this.output.replaceChildren();
@@ -143,8 +165,10 @@ export class Translator {
     mark(this.output, translation.finish_reason === "unchanged" ? known(translation.source) : request.target);
     this.show(translation);
     this.output.dataset.phase = "done";
+    this.stopButton.hidden = true;
     this.copyButton.disabled = false;
     this.pair.detect(translation.detected ? translation.source : "");
+    if (this.pair.avoid(translation.source)) return; // it is translated again
     mark(this.source, request.source || known(translation.source));
     this.measure(translation, firstS, totalS);
     this.report(...this.remarks(translation), ...shown(translation, request));
@@ -232,6 +256,7 @@ export class Translator {
 
   describeSource() {
     const characters = [...this.source.value].length;
+    this.clearButton.hidden = !characters;
     say(byId("source-size"), characters ? plural(characters, "character") : "");
     mark(this.source, this.pair.source);
   }
@@ -245,6 +270,12 @@ export class Translator {
     }
     setTimeout(() => say(this.copyButton, "Copy"), 1500);
   }
+}
+
+/** Scroll an element to the share of its height at which another one is. */
+function follow(element, other) {
+  const share = other.scrollTop / Math.max(other.scrollHeight - other.clientHeight, 1);
+  element.scrollTop = share * (element.scrollHeight - element.clientHeight);
 }
 
 /** What there is to say of the examples that the model was shown. */

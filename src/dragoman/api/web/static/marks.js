@@ -1,0 +1,169 @@
+/** Marks in a segment's text (`<g1>…</g1>`, `<x1/>`): shown as what they are, and edited as wholes. */
+
+import { el } from "./dom.js";
+
+const MARK = /(<\/?g\d{1,5}>|<x\d{1,5}\/>)/;
+const ELEMENTS = { bold: "b", italic: "i", underline: "u", strike: "s", superscript: "sup", subscript: "sub", code: "code", link: "span" };
+const LETTERS = { bold: "B", italic: "I", underline: "U", strike: "S", superscript: "x²", subscript: "x₂", code: "</>", link: "link", break: "↵" };
+
+/** A text in its marks and what is between them: those at odd places are marks. */
+const split = (text) => text.split(MARK);
+
+export const marksOf = (text) => split(text).filter((_, at) => at % 2);
+
+const numberOf = (mark) => mark.match(/\d+/)[0];
+
+/** What a mark is, `[{name}]` or `[{text}]`; empty: not known. @param {Object<string, string>} looks by number */
+function lookOf(mark, looks) {
+  const look = looks?.[numberOf(mark)] ?? "";
+  return look.startsWith("=") ? { names: [], text: look.slice(1) } : { names: look.split(" ").filter(Boolean), text: "" };
+}
+
+/** What a mark is in words, for a button or for assistive technology. */
+export function nameOf(mark, looks) {
+  const { names, text } = lookOf(mark, looks);
+  const what = text || names.join(", ");
+  if (!what) return mark;
+  if (!mark.includes("g")) return what;
+  return mark.startsWith("</") ? `end of ${what}` : `beginning of ${what}`;
+}
+
+/** A mark as one thing in a line, whatever the line's direction. */
+export function chip(mark, looks) {
+  const { names, text } = lookOf(mark, looks);
+  const letters = names.map((name) => LETTERS[name] ?? name).join(" ");
+  const shown = text || (letters && mark.includes("g") ? (mark.startsWith("</") ? `${letters}⟩` : `⟨${letters}`) : letters) || mark;
+  return el("span", { class: "mark", dir: "ltr", title: nameOf(mark, looks), "data-mark": mark }, shown);
+}
+
+/** The words of a text, with what is searched for marked. */
+function words(text, find) {
+  if (!find || !text) return [text];
+  const parts = text.split(new RegExp(`(${find.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")})`, "giu"));
+  return parts.map((part, at) => (at % 2 ? el("mark", {}, part) : part));
+}
+
+/** Nodes of a text for reading: bold is bold; a mark that is not known is shown as it is. */
+export function rendered(text, looks, find = "") {
+  const root = el("span");
+  const open = [root];
+  for (const [at, part] of split(text).entries()) {
+    const inside = open.at(-1);
+    if (at % 2 === 0) inside.append(...words(part, find));
+    else if (part === inside.dataset?.closing) open.pop();
+    else {
+      const { names } = lookOf(part, looks);
+      const isPair = part.startsWith("<g") && names.length && names.every((name) => ELEMENTS[name]);
+      if (isPair) {
+        const [outer, inner] = dressed(names, part);
+        inside.append(outer);
+        open.push(inner);
+      } else {
+        inside.append(chip(part, looks));
+        if (names.includes("break")) inside.append("\n");
+      }
+    }
+  }
+  return [...root.childNodes];
+}
+
+/** Elements one in the other for what a pair of marks is; the innermost knows the mark that closes it. */
+function dressed(names, mark) {
+  const made = names.map((name) => el(ELEMENTS[name], { class: name === "link" ? "link" : "look" }));
+  made.reduce((outer, inner) => (outer.append(inner), inner));
+  made.at(-1).dataset.closing = mark.replace("<", "</");
+  return [made[0], made.at(-1)];
+}
+
+/**
+ * A box for a text with marks. A mark is one thing in it: the cursor steps over it, and it goes as a whole; typed or pasted as
+ * characters, it becomes one. Dispatches `input`.
+ */
+export class MarkedField {
+  /** @param {string} label @param {Object<string, string>} looks of the marks */
+  constructor(label, looks) {
+    this.looks = looks;
+    const attributes = { class: "field", role: "textbox", "aria-multiline": "true", "aria-label": label, contenteditable: "plaintext-only" };
+    this.element = el("div", attributes);
+    this.element.addEventListener("input", () => this.tidy());
+  }
+
+  get value() {
+    return textOf(this.element);
+  }
+
+  set value(text) {
+    this.element.replaceChildren(...split(text).flatMap((part, at) => (at % 2 ? [this.chip(part)] : part ? [part] : [])));
+  }
+
+  set readOnly(is) {
+    this.element.setAttribute("contenteditable", is ? "false" : "plaintext-only");
+    this.element.setAttribute("aria-readonly", String(is));
+  }
+
+  get readOnly() {
+    return this.element.getAttribute("contenteditable") === "false";
+  }
+
+  chip(mark) {
+    const made = chip(mark, this.looks);
+    made.setAttribute("contenteditable", "false");
+    return made;
+  }
+
+  /** Put the cursor at the end. */
+  focus() {
+    this.element.focus();
+    getSelection().selectAllChildren(this.element);
+    getSelection().collapseToEnd();
+  }
+
+  /** Put a mark where the cursor is. */
+  insert(mark) {
+    if (!this.element.contains(getSelection().anchorNode)) this.focus();
+    const range = getSelection().getRangeAt(0);
+    const made = this.chip(mark);
+    range.deleteContents();
+    range.insertNode(made);
+    getSelection().collapse(made.parentNode, [...made.parentNode.childNodes].indexOf(made) + 1);
+    this.element.dispatchEvent(new InputEvent("input", { bubbles: true }));
+  }
+
+  /** Make a mark of each that was typed or pasted as characters. */
+  tidy() {
+    const walker = document.createTreeWalker(this.element, NodeFilter.SHOW_TEXT, (node) =>
+      node.parentElement.dataset.mark ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT,
+    );
+    const typed = [];
+    while (walker.nextNode()) if (MARK.test(walker.currentNode.data)) typed.push(walker.currentNode);
+    for (const node of typed) this.divide(node);
+  }
+
+  /** Divide a node at its marks; the cursor stays where it is in the text. */
+  divide(node) {
+    const selection = getSelection();
+    const cursor = selection.anchorNode === node ? selection.anchorOffset : -1;
+    let end = 0;
+    for (const [at, part] of split(node.data).entries()) {
+      const made = at % 2 ? this.chip(part) : document.createTextNode(part);
+      node.before(made);
+      if (cursor >= end && cursor <= end + part.length) {
+        if (at % 2) selection.collapse(made.parentNode, [...made.parentNode.childNodes].indexOf(made) + 1);
+        else selection.collapse(made, cursor - end);
+      }
+      end += part.length;
+    }
+    node.remove();
+  }
+}
+
+/** What is in a box, with marks as they are written. */
+function textOf(element) {
+  return [...element.childNodes].map(written).join("");
+}
+
+function written(node) {
+  if (node.nodeType === Node.TEXT_NODE) return node.data;
+  if (node.dataset?.mark) return node.dataset.mark;
+  return node.nodeName === "BR" ? "\n" : textOf(node);
+}

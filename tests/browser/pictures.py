@@ -1,0 +1,58 @@
+"""Takes the pictures of docs/page.md that show a document: `python -m tests.browser.pictures docs/images`.
+
+The server is the tests', over the fake pipeline, which knows the sentences of the document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.async_api import Page, async_playwright, expect
+
+from tests.browser.conftest import documents_serving, installed_chromium, open_document
+
+TEXT = """# My daughter is a designer.
+
+The express train to Vienna leaves from platform 4 at 5:15 PM.
+
+The **train** leaves soon, and [this page](https://example.org) has its times.
+
+I am from China, but I live in Vienna now.
+"""
+
+
+async def pictures_of_review(page: Page, folder: Path) -> None:
+    """A translation with marks that is edited, and a search with its replacements."""
+    edited = page.locator(".segment").nth(2)
+    await edited.locator(".pencil").click()
+    await edited.locator(".field").fill("<g1>기차</g1>가 곧 떠나고, 시간은 <g2>이 페이지</g2>에 있어요.")
+    await expect(edited.locator(".field .mark")).to_have_count(4)
+    await edited.screenshot(path=folder / "page-marks.png")
+    await page.keyboard.press("Control+Enter")
+    await page.keyboard.press("Escape")
+    await page.fill("#find-text", "빈")
+    await page.click("#replace-open")
+    await page.fill("#replacement", "비엔나")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#replacements li")).to_have_count(2)
+    await page.screenshot(path=folder / "page-review.png")
+
+
+async def main(folder: Path) -> None:
+    """Take all pictures."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=installed_chromium())
+        context = await browser.new_context(viewport={"width": 1280, "height": 820}, locale="en-GB")
+        with tempfile.TemporaryDirectory() as documents:
+            async with documents_serving(Path(documents)) as stage:
+                page = await context.new_page()
+                await open_document(page, stage, TEXT, "letter.md")
+                await pictures_of_review(page, folder)
+        await browser.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

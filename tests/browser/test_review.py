@@ -1,0 +1,141 @@
+"""Reviewing a document as in a translator's editor: search, filters, replacing, and the way from segment to segment."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.browser.conftest import audit, open_document
+from tests.browser.stage import Stage
+
+pytestmark = pytest.mark.browser
+
+TEXT = """Anna **opens** the door.
+
+The train leaves soon.
+
+Anna closes the door.
+
+Nothing else is to be seen here.
+"""
+
+
+@pytest.fixture
+async def review(page: Page, documents_stage: Stage) -> Page:
+    """The text, translated: the fake puts `ko:` before each word."""
+    await open_document(page, documents_stage, TEXT, "letter.md")
+    return page
+
+
+def numbers(page: Page) -> Locator:
+    return page.locator(".segment .place b")
+
+
+def row(page: Page, number: int) -> Locator:
+    return page.locator(f'.segment[data-n="{number - 1}"]')
+
+
+async def faults(page: Page) -> list[object]:
+    checks = ("nameless", "repeatedIds", "paleTexts", "outsideLandmarks", "smallTargets", "cutOff")
+    return [found for check in checks for found in await audit(page, check)]
+
+
+async def test_segments_are_searched_filtered_and_replaced_after_a_look(review: Page) -> None:
+    await expect(numbers(review)).to_have_text(["1", "2", "3", "4"])
+    await review.fill("#find-text", "ANNA")
+    await expect(numbers(review)).to_have_text(["1", "3"])
+    await expect(review.locator("#found-count")).to_have_text("2 segments")
+    await expect(review.locator(".source mark")).to_have_text(["Anna", "Anna"])
+    await review.check("#find-case")
+    await expect(numbers(review)).to_have_count(0)
+    await review.uncheck("#find-case")
+
+    await review.click("#replace-open")
+    await expect(review.locator("#replacement")).to_be_focused()
+    await review.keyboard.type("Eva")
+    await review.keyboard.press("Enter")
+    changes = review.locator("#replacements li")
+    await expect(changes.locator("ins")).to_contain_text(["ko:Eva ko:", "ko:Eva ko:closes ko:the ko:door."])
+    await changes.nth(1).get_by_role("checkbox").uncheck()
+    assert await faults(review) == []
+    await review.get_by_role("button", name="Replace in 1 segment").click()
+    await expect(review.locator("#replace-status")).to_have_text("1 segment changed.")
+    await expect(row(review, 1).locator(".text")).to_contain_text("ko:Eva")
+    await expect(row(review, 1)).to_have_attribute("data-edited", "")
+    await expect(row(review, 1)).not_to_have_attribute("data-reviewed", "")
+
+    await review.fill("#find-text", "")
+    await expect(numbers(review)).to_have_count(4)
+    doubtful = await review.locator(".segment[data-doubted] .place b").all_inner_texts()
+    kinds = {"edited": ["1"], "doubtful": doubtful, "unreviewed": ["1", "2", "3", "4"], "reviewed": []}
+    for kind, found in kinds.items():
+        await review.select_option("#find-kind", kind)
+        await expect(numbers(review)).to_have_text(found)
+    await review.select_option("#find-kind", "")
+    await expect(numbers(review)).to_have_count(4)
+
+
+async def test_the_keyboard_alone_goes_through_segments_saves_reviews_and_restores(review: Page) -> None:
+    await row(review, 1).focus()
+    await review.keyboard.press("ArrowDown")
+    await expect(row(review, 2)).to_be_focused()
+    assert review.url.endswith("/2")
+    await review.keyboard.press("Enter")
+    await review.keyboard.press("Control+A")
+    await review.keyboard.type("기차")
+    await review.keyboard.press("Control+Enter")
+    await expect(row(review, 3).locator(".field")).to_be_focused()
+    await expect(row(review, 2).locator(".reasons")).to_contain_text("edited, reviewed")
+    await review.keyboard.press("Escape")
+    await expect(row(review, 3)).to_be_focused()
+    await review.keyboard.press("Control+Enter")
+    await expect(row(review, 4)).to_be_focused()
+    await expect(row(review, 3)).to_have_attribute("data-reviewed", "")
+    await review.keyboard.press("ArrowDown")  # there is none
+    await expect(row(review, 4)).to_be_focused()
+
+    await row(review, 2).get_by_role("button", name="Restore").press("Enter")
+    await expect(row(review, 2).locator(".text")).to_have_text("ko:The ko:train ko:leaves ko:soon.")
+    await expect(row(review, 2)).not_to_have_attribute("data-reviewed", "")
+    tick = row(review, 4).get_by_role("button", name="is reviewed")
+    await tick.press("Enter")
+    await expect(tick).to_have_attribute("aria-pressed", "true")
+    await expect(row(review, 4)).not_to_have_attribute("data-doubted", "")
+    await tick.press("Enter")
+    await expect(row(review, 4)).to_have_attribute("data-doubted", "")
+
+
+async def test_a_link_leads_to_a_segment_in_its_place_also_out_of_a_search(page: Page, documents_stage: Stage) -> None:
+    lines = [f"line {number % 50}" for number in range(600)]
+    await open_document(page, documents_stage, "\n\n".join(lines), "long.md")
+    address = page.url.partition("#")
+    name = "/".join(address[2].split("/")[:2])
+    await page.goto(f"{address[0]}#{name}/500")
+    await expect(row(page, 500)).to_be_focused()
+    await expect(row(page, 500)).to_be_in_viewport()
+    await page.fill("#find-text", "line 7")
+    await expect(page.locator("#found-count")).to_have_text("12 segments")
+    await page.evaluate("name => location.hash = name", f"{name}/1")
+    await expect(row(page, 1)).to_be_focused()
+    await expect(page.locator("#find-text")).to_have_value("")
+    await page.reload()
+    await expect(row(page, 1)).to_be_focused()
+
+
+async def test_a_mark_goes_as_a_whole_and_is_one_when_it_is_typed(review: Page) -> None:
+    first = row(review, 1)
+    await first.locator(".pencil").click()
+    field = first.locator(".field")
+    await expect(field.locator(".mark")).to_have_text(["⟨B", "B⟩"])
+    await review.keyboard.press("Control+Home")
+    for _ in "ko:Anna ko:":
+        await review.keyboard.press("Delete")
+    await expect(field.locator(".mark")).to_have_count(2)
+    await review.keyboard.press("Delete")
+    await expect(field.locator(".mark")).to_have_text(["B⟩"])
+    await review.keyboard.type("A<g1>n")
+    await expect(field.locator(".mark")).to_have_text(["⟨B", "B⟩"])
+    await first.get_by_role("button", name="Save", exact=True).click()
+    await expect(field).to_have_count(0)
+    await expect(first.locator(".text")).to_have_text("Anopens ko:the ko:door.")
+    await expect(first.locator(".text b")).to_have_text("nopens")
