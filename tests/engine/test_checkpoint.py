@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
@@ -26,6 +28,7 @@ from dragoman.engine import checkpoint
 from dragoman.engine.spec import resolve
 from dragoman.errors import ConfigError
 from dragoman.settings import EngineSettings
+from tests.waiting import HANG_S
 
 CONFIG = {
     "max_position_embeddings": 4096,
@@ -192,3 +195,68 @@ def test_what_is_no_model_is_reported_before_libraries_are_imported(tmp_path: Pa
     assert done.returncode == 2
     assert "config.json" in done.stderr and done.stderr.count("\n") == 1
     assert not (tmp_path / ".dragoman").exists()
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def small_hub() -> Iterator[tuple[str, list[str]]]:
+    """The address of a hub of one model, `org/model`: the packaged one, whose weights nobody gets; and what it was asked."""
+    files = {file.name: file.read_bytes() for file in phrasebook.model_dir().iterdir() if file.suffix == ".json"}
+    asked: list[str] = []
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            name = self.path.rpartition("/")[2]
+            tree = [{"type": "file", "path": one, "size": 1, "oid": one} for one in (*files, "model.safetensors")]
+            siblings = [{"rfilename": one["path"]} for one in tree]
+            found = tree if "/tree/" in self.path else {"id": "org/model", "sha": COMMIT, "siblings": siblings}
+            body = json.dumps(found).encode() if self.path.startswith("/api/") else files.get(name)
+            self.send_response(404 if body is None else 200)
+            for header, value in (
+                ("Content-Length", len(body or b"")),
+                ("X-Repo-Commit", COMMIT),
+                ("ETag", f'"{name}"'),
+            ):
+                self.send_header(header, str(value))
+            self.end_headers()
+            if self.command == "GET" and body is not None:
+                self.wfile.write(body)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_of_a_hub_id_the_files_of_its_prompts_are_downloaded_once(
+    small_hub: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    url, asked = small_hub
+    program = "from dragoman.engine.checkpoint import prompt_files; print(prompt_files('org/model'))"
+
+    def prompt_files(**variables: str) -> Path:
+        kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
+        environment = kept | {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path)} | variables
+        command = [sys.executable, "-c", program]
+        return Path(subprocess.check_output(command, env=environment, text=True, timeout=HANG_S).strip())
+
+    folder = prompt_files(HF_HUB_OFFLINE="0")
+    own = phrasebook.model_dir() / "tokenizer.json"
+    assert folder.name == COMMIT
+    assert (folder / "tokenizer.json").read_bytes() == own.read_bytes()
+    assert asked and not any("safetensors" in path for path in asked)
+    asked.clear()
+    assert prompt_files(HF_HUB_OFFLINE="1") == folder
+    assert asked == []
