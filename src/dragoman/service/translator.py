@@ -24,7 +24,7 @@ from dragoman.service.outputs import CallContext, Output, SegmentTranslator, is_
 from dragoman.service.planner import UNDETERMINED, UNTRANSLATED, Planner, TextJob
 from dragoman.telemetry import requests
 from dragoman.text import checks
-from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
+from dragoman.text.confidence import ConfidenceModel, uncalibrated
 from dragoman.types import (
     Chat,
     Completion,
@@ -136,11 +136,14 @@ class TextAssembly:
         self._timings += output.timings
         self._retries += output.retries
         self._examples += output.examples
-        if output.retries:
+        features = output.features
+        if output.retries or output.findings:
             around = any(reason in ("cut_around", "aligned") for reason in output.retries)
-            self._features += (replace(one, retried=True, cut_around=around) for one in output.features)
-        else:
-            self._features += output.features
+            known = {"retried": bool(output.retries), "cut_around": around, "has_findings": bool(output.findings)}
+            features = tuple(replace(one, **known) for one in features)
+        self._features += features
+        if output.generated and not self.job.request.sample(self.job.index):
+            self._confidence.observe(features, (self.job.source, self.job.request.target))
         self._cached += not output.generated
         if not self._forced:
             self._checks.add(marks.plain(segment.text), output.plain, output.findings)
@@ -166,7 +169,7 @@ class TextAssembly:
             warnings = () if is_remembered else self._checks.warnings()
             notes = () if is_remembered else job.notes
             features = tuple(self._features)
-            confidence = self._confidence.confidence(features)
+            confidence = self._confidence.confidence(features, (job.source, job.request.target))
             doubts = (checks.warning(checks.LOW_CONFIDENCE),) if self._confidence.is_doubtful(confidence) else ()
             translation = Translation(
                 "".join(self._text),
@@ -183,6 +186,7 @@ class TextAssembly:
                 examples=tuple(self._examples),
                 detection_confidence=job.confidence,
                 confidence=confidence,
+                confidence_kind=None if confidence is None else self._confidence.kind,
                 features=features,
                 timings=tuple(self._timings),
             )
@@ -209,12 +213,12 @@ class Translator:
         dispatcher: Dispatcher,
         turns: LoopTurns,
         cache: SegmentCache,
-        confidence: ConfidenceModel = UNCALIBRATED,
+        confidence: ConfidenceModel | None = None,
         memories: Memories | None = None,
     ) -> None:
         self.planner = planner
         self._memories = memories
-        self.segments = SegmentTranslator(pipeline, planner, cache, confidence)
+        self.segments = SegmentTranslator(pipeline, planner, cache, confidence or uncalibrated())
         self._dispatcher = dispatcher
         self._turns = turns
 
