@@ -173,6 +173,11 @@ class ModelSettings:
     name: str = _setting("", "the model's name in answers; empty: from its path", "model")
     profile: str = _setting("", "prompt profile; empty: selected by the model's config", "model")
     profile_file: str = _setting("", "a TOML file with a profile of your own", "model")
+    confidence_file: str = _setting(
+        "",
+        "a confidence.json that `dragoman check-model --calibrate` has written; empty: that in the model's folder, if any",
+        "model",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +226,8 @@ class EngineSettings:
         "a stream sends its first token at once, then what was generated in at least so many milliseconds; "
         "more, up to 250, while many streams run; 0: each token",
     )
-    token_logprobs: bool | None = _setting(
-        None,
-        "report the probabilities of the model's tokens, from which the confidence in a translation is computed; "
-        "default: if the model's folder has a confidence.json",
+    token_logprobs: bool = _setting(
+        True, "report the probabilities of the model's tokens, from which the confidence in a translation is computed"
     )
     trust_remote_code: bool = _setting(False, "run code that comes with the model", "model")
 

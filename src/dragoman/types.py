@@ -403,8 +403,15 @@ class Features:
     output_unmatched: float = 0.0  # and those of the output in the source
     source_characters: int = 0
     target_characters: int = 0
+    copied: float = 0.0  # share of the output's letters that are in words of the source, 0 to 1
+    has_findings: bool = False  # a check of the output has failed
     retried: bool = False
     cut_around: bool = False  # the text between its marks was translated alone, or they are at aligned positions
+
+
+ConfidenceKind = Literal["calibrated", "rank"]
+"""What a confidence is. `calibrated`: the share of translations with this number that are right, of a model that was measured.
+`rank`: the share of the model's recent translations of the pair that are less likely to be right."""
 
 
 MemoryUse = Literal["whole", "part"]
@@ -431,6 +438,7 @@ class Translation:
     failed: bool = False  # under `strict`: a check failed, and `text` is not to be used
     detection_confidence: float = 1.0  # 0 to 1
     confidence: float | None = None  # that the translation is right, 0 to 1; None: unknown, or nothing was translated
+    confidence_kind: ConfidenceKind | None = None  # of `confidence`
     # One for each segment that the engine translated, where it reports probabilities.
     features: tuple[Features, ...] = field(default=(), compare=False)
     # One for each segment that the engine translated, where it reports them.

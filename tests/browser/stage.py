@@ -41,7 +41,7 @@ from dragoman.settings import (
     Settings,
 )
 from dragoman.storage.database import Database
-from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
+from dragoman.text.confidence import ConfidenceModel, uncalibrated
 from dragoman.types import EngineSequence, TokenLogprobs
 
 SLOTS = 16
@@ -141,7 +141,7 @@ def make_service(
     database: Database | None = None,
     *,
     profile: str = "stage",
-    confidence: ConfidenceModel = UNCALIBRATED,
+    confidence: ConfidenceModel | None = None,
     logprobs: TokenLogprobs | None = None,
     replica: str = "",
     documents: Path | None = None,
@@ -158,7 +158,7 @@ def make_service(
     )
     pipeline = HoldingPipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096, logprobs=logprobs)
     spec = EngineSpec("stage", "cpu", engine)
-    model = Model("stage", "stage", replace(encoder.profile, name=profile), confidence=confidence)
+    model = Model("stage", "stage", replace(encoder.profile, name=profile), confidence=confidence or uncalibrated())
     return TranslationService(settings, model, spec, pipeline, (encoder, lengths), database=database, replica=replica)
 
 

@@ -1,27 +1,26 @@
-"""`dragoman eval --calibrate`: what is fitted of a server's answers, the file that is written, and what is refused."""
+"""`dragoman check-model --calibrate`: what is fitted of a server's answers, the file that is written, and what is refused."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
+import sys
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from dragoman.errors import ConfigError
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.text import confidence
-from dragoman.text.confidence import UNCALIBRATED
+from dragoman.text.confidence import uncalibrated
 from dragoman.types import Completion, Delta, EngineSequence, TokenLogprobs
 from dragoman_bench.bench.measurement import write_text
 from dragoman_bench.bench.progress import NoProgress
-from dragoman_bench.cli.eval import command
-from dragoman_bench.eval.apis import ApiKind, ApiOptions, translation_api
+from dragoman_bench.eval.apis import ApiOptions, translation_api
 from dragoman_bench.eval.calibration import (
     Calibration,
     Floats,
@@ -30,6 +29,7 @@ from dragoman_bench.eval.calibration import (
     cross_validated,
     figures,
     fit,
+    read_texts,
     run_calibration,
 )
 from tests.serving import served, service_over, source_of
@@ -127,13 +127,13 @@ def texts_file(folder: Path, *, checks: bool = False) -> Path:
     return file
 
 
-async def calibrated(file: Path, *, with_logprobs: bool = True, kind: ApiKind = "dragoman") -> Calibration:
+async def calibrated(file: Path, *, with_logprobs: bool = True) -> Calibration:
     service = service_over(UnsurePipeline(with_logprobs=with_logprobs))
-    service.model = replace(service.model, confidence=UNCALIBRATED)
+    service.model = replace(service.model, confidence=uncalibrated())
     async with served(service) as client:
-        options = ApiOptions(str(client.base_url), kind, model="m", extra=INPUTS)
+        options = ApiOptions(str(client.base_url), extra=INPUTS)
         async with translation_api(options) as api:
-            return await run_calibration(api, file, 50.0, NoProgress(), asyncio.Event())
+            return await run_calibration(api, read_texts(file), 50.0, NoProgress(), asyncio.Event())
 
 
 @pytest.mark.parametrize("checks", [False, True], ids=["by chrF", "by checks"])
@@ -142,11 +142,11 @@ async def test_a_server_is_fitted_and_reads_the_file(tmp_path: Path, checks: boo
     assert (calibration.figures["translations"], calibration.figures["adequate"], calibration.skipped) == (120, 0.5, 0)
     assert calibration.figures["auc"] > 0.9
     write_text(tmp_path / "model" / confidence.FILE, json.dumps(calibration.document))
-    fitted = confidence.load(tmp_path / "model")
-    assert fitted.calibrated
+    fitted = confidence.load(tmp_path / "model" / confidence.FILE)
+    assert fitted.kind == "calibrated"
     for text, mean, doubtful in ((TEXTS[1], -0.4, False), (TEXTS[0], -1.4, True)):
         features = fitted.features(text, answer(text), ("en", "ja"), TokenLogprobs(mean, 2 * mean))
-        assert fitted.is_doubtful(fitted.confidence(features)) is doubtful
+        assert fitted.is_doubtful(fitted.confidence(features, ("en", "ja"))) is doubtful
 
 
 async def test_lengths_are_compared_with_those_of_the_references(tmp_path: Path) -> None:
@@ -154,16 +154,14 @@ async def test_lengths_are_compared_with_those_of_the_references(tmp_path: Path)
     usual = calibration.document["length_ratios"]["en-ja"]
     assert usual == pytest.approx(1.03, abs=0.01)
     write_text(tmp_path / "model" / confidence.FILE, json.dumps(calibration.document))
-    model = confidence.load(tmp_path / "model")
+    model = confidence.load(tmp_path / "model" / confidence.FILE)
     (features,) = model.features("a" * 19, "b" * 39, ("en", "ja"), TokenLogprobs(-1.0, -1.0))
     assert features.length_deviation == pytest.approx(math.log(40 / 20 / usual))
 
 
-async def test_without_probabilities_and_from_other_servers_nothing_is_fitted(tmp_path: Path) -> None:
+async def test_without_probabilities_nothing_is_fitted(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="token-logprobs"):
         await calibrated(texts_file(tmp_path), with_logprobs=False)
-    with pytest.raises(ConfigError, match="dragoman"):
-        await calibrated(texts_file(tmp_path), kind="libretranslate")
 
 
 async def test_translations_that_are_all_adequate_allow_no_fit(tmp_path: Path) -> None:
@@ -173,9 +171,39 @@ async def test_translations_that_are_all_adequate_allow_no_fit(tmp_path: Path) -
         await calibrated(file)
 
 
-def test_the_command_needs_one_file() -> None:
-    found = CliRunner().invoke(command, ["--calibrate"], standalone_mode=False)
-    assert isinstance(found.exception, ConfigError)
+async def test_the_command_fits_a_running_server_and_writes_the_file(tmp_path: Path) -> None:
+    service = service_over(UnsurePipeline())
+    out = tmp_path / "fitted.json"
+    async with served(service) as client:
+        file = texts_file(tmp_path)
+        other = {"source": "Hello.", "reference": "Hallo.", "source_language": "en", "target_language": "de"}
+        file.write_text(f"{file.read_text('utf-8')}\n{json.dumps(other)}", encoding="utf-8")  # which is not served
+        arguments = ("--url", str(client.base_url), "--calibrate", str(file), "--out", str(out))
+        command = (sys.executable, "-m", "dragoman.cli.main", "check-model", *arguments)
+        assert await (await asyncio.create_subprocess_exec(*command)).wait() == 0
+    assert confidence.load(out).kind == "calibrated"
+
+
+async def test_each_direction_has_its_own_share_of_adequate_translations(tmp_path: Path) -> None:
+    """Of the same probabilities, those into Korean are wrong."""
+    file = texts_file(tmp_path)
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    wrong = [row | {"target_language": "ko", "reference": f"!{row['source']}"} for row in rows]
+    file.write_text("\n".join(map(json.dumps, rows + wrong)), encoding="utf-8")
+    write_text(tmp_path / "c.json", json.dumps((await calibrated(file)).document))
+    fitted = confidence.load(tmp_path / "c.json")
+    features = fitted.features(TEXTS[1], answer(TEXTS[1]), ("en", "ja"), TokenLogprobs(-0.4, -0.8))
+    doubtful = [fitted.is_doubtful(fitted.confidence(features, ("en", target))) for target in ("ja", "ko")]
+    assert doubtful == [False, True]
+
+
+def test_catalogues_are_texts_too(tmp_path: Path) -> None:
+    file = tmp_path / "de.po"
+    entries = [f'msgid "The letter has number {n}."\nmsgstr "Der Brief hat die Nummer {n}."' for n in range(3)]
+    file.write_text("\n\n".join(['msgid ""\nmsgstr "Language: de\\n"', *entries]), encoding="utf-8")
+    found = read_texts(file)
+    assert {(one.source, one.target) for one in found} == {("en", "de")}
+    assert sorted(one.reference for one in found)[0] == "Der Brief hat die Nummer 0."
 
 
 async def test_the_inputs_are_in_an_answer_only_where_they_are_asked_for() -> None:

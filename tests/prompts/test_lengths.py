@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dragoman.prompts.lengths import LengthTable, max_output_tokens, parallel_text
+from dragoman.prompts.lengths import LengthTable, character_ratio, max_output_tokens, parallel_text
 from dragoman.prompts.tokenizer import TextTokenizer
 
 NAMED = "en ja ko zh zh-Hant de fr es pt it nl pl cs ru uk tr ar he fa hi bn th vi id sv da fi no el hu ro bg"
@@ -76,3 +76,10 @@ def test_the_bound_is_twice_the_ratio_and_a_constant() -> None:
 )
 def test_ratios_of_tags_that_were_not_measured(source: str | None, target: str, ratio: float) -> None:
     assert LengthTable({"en": 100, "pt": 110, "zh": 40, "zh-Hant": 50, "no": 90}).ratio(source, target) == ratio
+
+
+def test_the_ratio_of_characters_is_that_of_the_nearest_languages_that_are_known() -> None:
+    assert character_ratio("en", "zh") < 0.5 < 1.0 < character_ratio("en", "de")
+    assert character_ratio("en", "pt-BR") == character_ratio("en", "pt")
+    assert character_ratio("en", "zh") * character_ratio("zh", "en") == pytest.approx(1)
+    assert character_ratio("en", "yue") == 1.0

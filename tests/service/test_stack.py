@@ -15,6 +15,7 @@ from dragoman.errors import ConfigError
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service import stack
 from dragoman.settings import CacheSettings, EngineSettings, ModelSettings, PipelineSettings, RemoteSettings, Settings
+from dragoman.text import confidence
 
 
 def test_trust_remote_code_reaches_the_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,14 +44,21 @@ def test_a_model_that_no_profile_fits_is_one_for_chats_if_it_has_a_chat_template
             stack.choose_model(ModelSettings(path=str(tmp_path)))
 
 
-def test_probabilities_are_reported_where_the_model_is_calibrated(tmp_path: Path) -> None:
-    assert stack.engine_spec(Settings()).engine.token_logprobs is True
-    off = Settings(engine=EngineSettings(token_logprobs=False))
-    assert stack.engine_spec(off).engine.token_logprobs is False
+def test_a_model_without_a_calibration_is_ranked_and_a_named_file_calibrates_it(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(phrasebook.model_dir(), folder, ignore=shutil.ignore_patterns("confidence.*", "*.safetensors"))
-    other = Settings(model=ModelSettings(path=str(folder)))
-    assert stack.engine_spec(other).engine.token_logprobs is False
+    file = phrasebook.model_dir() / confidence.FILE
+    kinds = [
+        stack.choose_model(settings).confidence.kind
+        for settings in (
+            ModelSettings(),
+            ModelSettings(path=str(folder)),
+            ModelSettings(path=str(folder), confidence_file=str(file)),
+        )
+    ]
+    assert kinds == ["calibrated", "rank", "calibrated"]
+    with pytest.raises(ConfigError, match="missing"):
+        stack.choose_model(ModelSettings(confidence_file=str(tmp_path / "missing.json")))
 
 
 def test_what_changes_translations_is_part_of_the_cache_file_s_keys(

@@ -22,7 +22,7 @@ from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.text import checks
-from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel, Regression
+from dragoman.text.confidence import RECENT, ConfidenceModel, Regression
 from dragoman.types import (
     Completion,
     CompletionReason,
@@ -83,7 +83,7 @@ def translator(
     pipeline: FakePipeline,
     slots: int = 8,
     cache_bytes: int = 0,
-    confidence: ConfidenceModel = UNCALIBRATED,
+    confidence: ConfidenceModel | None = None,
     *,
     queued: int = 1,
     encoder: PromptEncoder | None = None,
@@ -592,12 +592,37 @@ async def test_below_the_threshold_a_translation_has_a_warning_and_nothing_else_
     assert len(pipeline.given) == 1
 
 
-async def test_above_the_threshold_and_for_models_that_were_not_fitted_there_is_no_warning() -> None:
+async def test_above_the_threshold_there_is_no_warning() -> None:
     request = TranslationRequest((ENGLISH,), "ja", "en")
     [sure] = await translate(translator(AnsweringPipeline(lambda _: answered(-0.1)), confidence=FITTED), request)
-    [other] = await translate(translator(AnsweringPipeline(lambda _: answered(-5.0))), request)
-    assert (codes(sure), codes(other)) == ([], [])
-    assert other.confidence == pytest.approx(0.0067, abs=1e-4)
+    assert (codes(sure), sure.confidence_kind) == ([], "calibrated")
+
+
+async def test_without_calibration_a_translation_is_ranked_among_those_of_the_pair() -> None:
+    """The same output is among the best or the worst by what the model is used to."""
+
+    async def last_of(usual: float) -> Translation:
+        means = iter([usual] * RECENT + [-1.0])
+        service = translator(AnsweringPipeline(lambda _: answered(next(means))))
+        found = await translate(service, TranslationRequest((ENGLISH,) * RECENT, "ja", "en"))
+        assert {one.confidence_kind for one in found} == {"rank"}
+        [last] = await translate(service, TranslationRequest((ENGLISH,), "ja", "en"))
+        return last
+
+    best, worst = await last_of(-3.0), await last_of(-0.05)
+    assert worst.confidence is not None and best.confidence is not None
+    assert worst.confidence < 0.08 < 0.9 < best.confidence
+    assert (codes(worst), codes(best)) == ([checks.LOW_CONFIDENCE], [])
+
+
+async def test_what_the_cache_has_is_not_counted_again_in_the_ranks() -> None:
+    means = iter([-1.0, -1.0, -0.2])
+    service = translator(AnsweringPipeline(lambda _: answered(next(means))), cache_bytes=10_000)
+    ranks: list[float | None] = []
+    for text in (ENGLISH, *(f"{ENGLISH}!",) * 40, f"{ENGLISH}?"):
+        [found] = await translate(service, TranslationRequest((text,), "ja", "en"))
+        ranks.append(found.confidence)
+    assert ranks[1] == ranks[40]
 
 
 async def test_without_probabilities_and_without_a_translation_the_confidence_is_unknown() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,15 @@ from tools.phrasebook.lexicon import lexicon_of
 
 from dragoman.errors import ConfigError
 from dragoman.text import confidence
-from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel, Regression, units
+from dragoman.text.confidence import (
+    RECENT,
+    ConfidenceModel,
+    RecentScores,
+    Regression,
+    copied_share,
+    uncalibrated,
+    units,
+)
 from dragoman.types import Features, TokenLogprobs
 
 EN_JA = ("en", "ja")
@@ -74,11 +83,13 @@ def test_copied_letters_and_digits_match_and_copied_characters_do_not() -> None:
 
 
 def test_features_compare_lengths_with_what_is_usual_for_the_direction() -> None:
-    model = ConfidenceModel(length_ratios={"en-ja": 0.5})
+    model = ConfidenceModel(Regression(0.0, {}), length_ratios={"en-ja": 0.5}, usual_ratio=lambda source, target: 2.0)
     (usual,) = model.features("a" * 19, "あ" * 9, ("en", "ja"), LOGPROBS)
     (long,) = model.features("a" * 19, "あ" * 39, ("en", "ja"), LOGPROBS)
     assert usual.length_deviation == pytest.approx(0.0)
     assert long.length_deviation == pytest.approx(math.log(4))
+    (other,) = model.features("a" * 19, "б" * 39, ("en", "ru"), LOGPROBS)
+    assert other.length_deviation == pytest.approx(0.0)
     assert (usual.mean_logprob, usual.least_logprob) == (-0.5, -2.0)
     assert (usual.source_characters, usual.target_characters) == (19, 9)
 
@@ -94,35 +105,82 @@ def test_a_longer_source_and_a_surprise_are_inputs_of_their_own() -> None:
 
 
 def test_without_probabilities_nothing_is_known() -> None:
-    assert UNCALIBRATED.features("a", "b", ("en", "ja"), None) == ()
-    assert UNCALIBRATED.confidence(()) is None
-    assert not UNCALIBRATED.is_doubtful(None)
+    model = uncalibrated()
+    assert model.features("a", "b", EN_JA, None) == ()
+    assert model.confidence((), EN_JA) is None
+    assert not model.is_doubtful(None)
 
 
-def test_an_uncalibrated_confidence_is_the_mean_probability_and_never_doubtful() -> None:
-    sure = UNCALIBRATED.confidence((Features(-0.1, -0.2, 0.0),))
-    unsure = UNCALIBRATED.confidence((Features(-3.0, -9.0, 0.0),))
-    assert sure == pytest.approx(math.exp(-0.1))
-    assert unsure == pytest.approx(math.exp(-3))
-    assert not UNCALIBRATED.is_doubtful(unsure)
+SURE, UNSURE = (Features(mean, 3 * mean, 0.0, source_characters=40, target_characters=40) for mean in (-0.05, -3.0))
+
+
+def test_before_anything_was_translated_the_shipped_scores_rank() -> None:
+    model = uncalibrated()
+    sure, unsure = (model.confidence((one,), EN_JA) for one in (SURE, UNSURE))
+    assert sure is not None and unsure is not None
+    assert unsure < 0.1 < 0.6 < sure
+    assert (model.kind, model.is_doubtful(unsure), model.is_doubtful(sure)) == ("rank", True, False)
+
+
+def test_a_rank_is_among_the_model_s_own_translations_of_the_direction() -> None:
+    model = uncalibrated()
+    before = model.confidence((UNSURE,), ("en", "de"))
+    for number in range(RECENT):
+        mean = -3.0 - number / RECENT
+        model.observe((Features(mean, 3 * mean, 0.0, source_characters=40, target_characters=40),), EN_JA)
+    found = model.confidence((UNSURE,), EN_JA)
+    assert found is not None and found > 0.9
+    assert model.confidence((UNSURE,), ("en", "de")) == before
+
+
+def test_of_a_text_of_many_segments_one_is_low_by_chance() -> None:
+    """However many segments texts have, about as many of them have a low rank."""
+    rng = random.Random(1)
+    model = uncalibrated()
+
+    def drawn() -> Features:
+        mean = -rng.expovariate(2.0)
+        return Features(mean, 3 * mean, 0.0, source_characters=40, target_characters=40)
+
+    for _ in range(RECENT):
+        model.observe((drawn(),), EN_JA)
+    for segments in (1, 20):
+        ranks = [model.confidence(tuple(drawn() for _ in range(segments)), EN_JA) or 0.0 for _ in range(400)]
+        assert 0.1 < sum(rank < 0.2 for rank in ranks) / len(ranks) < 0.35
+
+
+def test_recent_scores_forget_the_oldest_and_count_equal_ones_half() -> None:
+    recent = RecentScores([0.5])
+    for _ in range(RECENT):
+        recent.add(EN_JA, 0.2)
+    for _ in range(RECENT):
+        recent.add(EN_JA, 0.8)
+    assert recent.rank(EN_JA, 0.3) < 0.01
+    assert recent.rank(EN_JA, 0.8) == pytest.approx(0.5, abs=0.05)
+    assert recent.rank(("ja", "en"), 0.5) == 0.5
+
+
+def test_words_of_the_source_in_the_output_are_copied() -> None:
+    assert copied_share("Open the GIMP folder", "Den Ordner GIMP öffnen") == pytest.approx(4 / 19)
+    assert copied_share("Open the folder", "フォルダーを開く") == copied_share("1 2", "1 2") == 0.0
+    assert copied_share("Open", "OPEN") == 1.0
 
 
 def test_a_text_is_as_doubtful_as_its_most_doubtful_segment() -> None:
     model = ConfidenceModel(Regression(1.0, {"mean_surprise": -1.0}), threshold=0.6)
     sure, unsure = Features(-0.1, -0.2, 0.0), Features(-4.0, -9.0, 0.0)
-    assert model.confidence((sure, unsure)) == model.confidence((unsure,))
-    assert model.is_doubtful(model.confidence((sure, unsure)))
-    assert not model.is_doubtful(model.confidence((sure,)))
+    assert model.confidence((sure, unsure), EN_JA) == model.confidence((unsure,), EN_JA)
+    assert model.is_doubtful(model.confidence((sure, unsure), EN_JA))
+    assert not model.is_doubtful(model.confidence((sure,), EN_JA))
 
 
 def test_a_fitted_model_is_read_from_its_folder(folder: Path) -> None:
-    model = confidence.load(folder)
-    assert model.calibrated
+    model = confidence.load(folder / confidence.FILE)
+    assert model.kind == "calibrated"
     (right,) = model.features("The cat", "猫", EN_JA, LOGPROBS)
     (wrong,) = model.features("The cat", "犬", EN_JA, LOGPROBS)
-    assert model.is_doubtful(model.confidence((wrong,)))
-    assert not model.is_doubtful(model.confidence((right,)))
-    assert confidence.load(folder / "elsewhere") is UNCALIBRATED
+    assert model.is_doubtful(model.confidence((wrong,), EN_JA))
+    assert not model.is_doubtful(model.confidence((right,), EN_JA))
 
 
 @pytest.mark.parametrize(
@@ -133,10 +191,10 @@ def test_a_fitted_model_is_read_from_its_folder(folder: Path) -> None:
 def test_a_file_that_cannot_be_used_is_a_configuration_error(folder: Path, change: dict[str, object]) -> None:
     (folder / confidence.FILE).write_text(json.dumps({**DOCUMENT, **change}), encoding="utf-8")
     with pytest.raises(ConfigError, match=confidence.FILE):
-        confidence.load(folder)
+        confidence.load(folder / confidence.FILE)
 
 
 def test_without_its_lexicon_the_file_cannot_be_used(folder: Path) -> None:
     (folder / confidence.LEXICON_FILE).unlink()
     with pytest.raises(ConfigError):
-        confidence.load(folder)
+        confidence.load(folder / confidence.FILE)

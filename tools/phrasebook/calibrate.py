@@ -93,10 +93,11 @@ async def judged(model: Path, base: ConfidenceModel, names: Sequence[str]) -> di
         "engine.token_logprobs": True,
         "engine.enforce_eager": True,  # starts sooner
     }
-    try:
-        confidence.load(model)
-    except ConfigError:  # of other inputs than those of this version: the fit replaces it
-        (model / FILE).unlink()
+    if (model / FILE).is_file():
+        try:
+            confidence.load(model / FILE)
+        except ConfigError:  # of other inputs than those of this version: the fit replaces it
+            (model / FILE).unlink()
     service = TranslationService.from_settings(load_settings(flags=flags, environment={}).settings)
     service.model = replace(service.model, confidence=base)
     await service.start()
@@ -201,7 +202,12 @@ def _adequate(some: Sequence[Judged]) -> Floats:
 
 
 def _scores(model: ConfidenceModel, some: Sequence[Judged]) -> Floats:
-    return np.array([model.confidence(one.features) or 0.0 for one in some])
+    return np.array([model.confidence(one.features, _direction_of(one)) or 0.0 for one in some])
+
+
+def _direction_of(one: Judged) -> tuple[str, str]:
+    source, _, target = one.direction.partition("-")
+    return source, target
 
 
 def _column(some: Sequence[Judged], name: str) -> Floats:
@@ -267,7 +273,7 @@ def write_json(path: Path, value: object, indent: int | None = 1) -> None:
 )
 def main(directory: Path, kept: Path | None, out: Path, figure: Path) -> None:
     words = lexicon.build()
-    base = ConfidenceModel(length_ratios=length_ratios(), lexicon=words)
+    base = ConfidenceModel(Regression(0.0, {}), length_ratios=length_ratios(), lexicon=words)
     if kept is not None and kept.is_file():
         sets = read_judged(kept)
     else:
@@ -286,7 +292,7 @@ def main(directory: Path, kept: Path | None, out: Path, figure: Path) -> None:
     (directory / LEXICON_FILE).write_bytes(words.entries.astype("<u4").tobytes())
     origin = {"translations": len(single), "weights_sha256": sha256}
     write_json(directory / FILE, document(fitted, threshold, base.length_ratios, origin, lexicon=True))
-    measured = result(confidence.load(directory), sets, sha256, held_out)
+    measured = result(confidence.load(directory / FILE), sets, sha256, held_out)
     write_json(out, measured)
     draw(measured["test"], figure)
     for name in sets:

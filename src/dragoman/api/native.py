@@ -76,6 +76,7 @@ def translation_out(one: Translation) -> dict[str, Any]:
         "finish_reason": one.finish_reason,
         "warnings": [schemas.WarningOut.of(warning).model_dump() for warning in one.warnings],
         "confidence": None if one.confidence is None else round(one.confidence, 4),
+        "confidence_kind": one.confidence_kind,
         "retries": list(one.retries),
         "cached": one.cached,
         "memory": one.memory,
@@ -220,7 +221,7 @@ def model_out(service: TranslationService, id: str) -> schemas.ModelOut:
         id=id,
         created=model.created_unix_s,
         profile=model.profile.name,
-        confidence_calibrated=model.confidence.calibrated,
+        confidence_calibrated=model.confidence.kind == "calibrated",
         takes_examples=service.takes_examples,
         max_model_len=service.spec.engine.max_model_len,
     )

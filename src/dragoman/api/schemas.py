@@ -135,7 +135,7 @@ class TranslateBody(RequestBody):
         ),
     ] = None
     # Sent by dragoman's own commands alone, and in no public schema.
-    confidence_inputs: SkipJsonSchema[bool] = False  # for `eval --calibrate`
+    confidence_inputs: SkipJsonSchema[bool] = False  # for `check-model --calibrate`
     force_output_tokens: SkipJsonSchema[int | Items[int] | None] = None  # for `bench`, of a server with dummy weights
 
 
@@ -245,7 +245,14 @@ class TranslationOut(BaseModel):
     confidence: Annotated[
         float | None,
         Field(
-            description="That the translation is right, 0 to 1; calibrated where `GET /v1/models` says so. null: unknown."
+            description="That the translation is right, 0 to 1; `confidence_kind` says how it is meant. null: unknown."
+        ),
+    ] = None
+    confidence_kind: Annotated[
+        translation.ConfidenceKind | None,
+        Field(
+            description="`calibrated`: the share of translations with this `confidence` that are right. `rank`: the share of "
+            "the model's recent translations of these languages that are less likely to be right. null: there is none."
         ),
     ] = None
     confidence_inputs: Annotated[
@@ -303,6 +310,7 @@ class TranslateAnswer(BaseModel):
                             "finish_reason": "stop",
                             "warnings": [],
                             "confidence": 0.9731,
+                            "confidence_kind": "calibrated",
                             "retries": [],
                             "cached": 0,
                             "memory": None,
@@ -354,7 +362,7 @@ class ModelOut(BaseModel):
     profile: str
     max_model_len: int | None = None
     confidence_calibrated: Annotated[
-        bool, Field(description="Whether `confidence` is fitted for this model; only then is there `low_confidence`.")
+        bool, Field(description="Whether `confidence` is fitted for this model; otherwise it is a rank.")
     ] = False
     takes_examples: Annotated[
         bool, Field(description="Whether its prompts have a place for texts with their translations.")

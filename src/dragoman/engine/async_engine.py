@@ -66,7 +66,7 @@ class AsyncEngine:
         """
         self.spec = spec
         # Random weights (`dummy`) have no probabilities that mean anything.
-        self.with_logprobs = bool(spec.engine.token_logprobs) and spec.engine.load_format != "dummy"
+        self.with_logprobs = spec.engine.token_logprobs and spec.engine.load_format != "dummy"
         self._import_s = import_s
         self._log_file = log_file
         self._shutdown_timeout_s = shutdown_timeout_s

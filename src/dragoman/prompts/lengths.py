@@ -54,6 +54,17 @@ class LengthTable:
         return None if known is None else self.tokens[known]
 
 
+@cache
+def character_ratio(source: str, target: str) -> float:
+    """Return target characters per source character, of the same text; 1.0 if one of the languages is not known."""
+    known = tuple(parallel_text())
+    tags = match(source, known), match(target, known)
+    if tags[0] is None or tags[1] is None:
+        return 1.0
+    given, wanted = (sum(map(len, parallel_text()[tag])) for tag in tags if tag)
+    return wanted / given
+
+
 def max_output_tokens(ratio: float, source_tokens: int, available_tokens: int) -> int:
     """Bound the output of a source of `source_tokens`, for a `ratio` of target to source tokens, and at most by what the
     model's context window has left."""

@@ -42,7 +42,7 @@ from dragoman.text import checks, comparisons, glossary
 from dragoman.text.capitals import CapitalsWriter
 from dragoman.text.checks import Finding
 from dragoman.text.commentary import without_commentary
-from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
+from dragoman.text.confidence import ConfidenceModel
 from dragoman.types import (
     Completion,
     EngineSequence,
@@ -161,9 +161,7 @@ class Output:
 class SegmentTranslator:
     """Translates segments with one model. Keeps no state between them but the cache."""
 
-    def __init__(
-        self, pipeline: Pipeline, planner: Planner, cache: SegmentCache, confidence: ConfidenceModel = UNCALIBRATED
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, planner: Planner, cache: SegmentCache, confidence: ConfidenceModel) -> None:
         self.pipeline = pipeline
         self.planner = planner
         self.cache = cache

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +29,7 @@ from dragoman.guard import MARK_PREFIX
 from dragoman.pipelines.base import Pipeline, PipelineFactory
 from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
-from dragoman.prompts.lengths import LengthTable
+from dragoman.prompts.lengths import LengthTable, character_ratio
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.prompts.vendor import chat_template
@@ -47,7 +47,7 @@ from dragoman.sharedgpu import SharedGpu
 from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
 from dragoman.telemetry.traffic import summary as traffic
 from dragoman.text import confidence
-from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
+from dragoman.text.confidence import ConfidenceModel, uncalibrated
 from dragoman.types import EngineSequence
 from dragoman.wire import Stats
 from wholetext.markup.spans import pseudolocalized
@@ -73,7 +73,7 @@ class Model:
     profile: Profile
     created_unix_s: int = 0  # time of its config.json; for a hub id, when this process resolved it
     trust_remote_code: bool = False
-    confidence: ConfidenceModel = UNCALIBRATED
+    confidence: ConfidenceModel = field(default_factory=uncalibrated)
 
 
 def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) -> Model:
@@ -97,7 +97,7 @@ def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) ->
         profile,
         created_unix_s=int(created_unix_s),
         trust_remote_code=trust_remote_code,
-        confidence=confidence.load(path),
+        confidence=_confidence(settings.confidence_file, path),
     )
 
 
@@ -105,11 +105,17 @@ def _model_path(settings: ModelSettings) -> str:
     return settings.path or str(phrasebook.model_dir())
 
 
+def _confidence(named: str, model: str) -> ConfidenceModel:
+    """The fitted confidence that is named, or that is in the model's folder; else that of any model. Raises `ConfigError`."""
+    file = Path(named) if named else Path(model) / confidence.FILE
+    if named or file.is_file():
+        return confidence.load(file)
+    return uncalibrated(character_ratio)
+
+
 def engine_spec(settings: Settings) -> EngineSpec:
     """Resolve every number of the engine's settings for this machine and model."""
     model, engine = _model_path(settings.model), settings.engine
-    if engine.token_logprobs is None:  # they cost time in each step, so only for a model with a calibrated confidence
-        engine = replace(engine, token_logprobs=(Path(model) / confidence.FILE).is_file())
     if settings.pipeline.name == "remote":
         return _spec_of_remote(model, engine, settings.remote)
     auto = engine.kv_cache_memory_bytes == "auto"
@@ -188,7 +194,7 @@ def _build_remote(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipel
     from dragoman.pipelines.remote_apis import API_OF
 
     tokenizer = text_tokenizer(_model_path(settings.model), settings.engine.trust_remote_code)
-    api = API_OF[settings.remote.api](model_tokens(tokenizer), logprobs=bool(spec.engine.token_logprobs))
+    api = API_OF[settings.remote.api](model_tokens(tokenizer), logprobs=spec.engine.token_logprobs)
     return RemotePipeline(
         settings.remote, [(url, api) for url in _remote_urls(settings.remote)], window=spec.engine.max_model_len
     )

@@ -24,7 +24,7 @@ from dragoman.service.outputs import CallContext, Output, SegmentTranslator, is_
 from dragoman.service.planner import UNDETERMINED, UNTRANSLATED, Planner, TextJob
 from dragoman.telemetry import requests
 from dragoman.text import checks
-from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
+from dragoman.text.confidence import ConfidenceModel, uncalibrated
 from dragoman.types import (
     Chat,
     Completion,
@@ -163,10 +163,13 @@ class TextAssembly:
         self._retries += output.retries
         self._examples += output.examples
         features = output.features
-        if output.retries:
+        if output.retries or output.findings:
             around = any(reason in ("cut_around", "aligned") for reason in output.retries)
-            features = tuple(replace(one, retried=True, cut_around=around) for one in features)
+            known = {"retried": bool(output.retries), "cut_around": around, "has_findings": bool(output.findings)}
+            features = tuple(replace(one, **known) for one in features)
         self._features += features
+        if output.generated and not self.job.request.sample(self.job.index):
+            self._confidence.observe(features, (self.job.source, self.job.request.target))
         place = self._place(segment) if features or output.findings else None
         if features and place is not None:
             self._judged.append((place, features))
@@ -176,8 +179,8 @@ class TextAssembly:
 
     def _doubt(self) -> TranslationWarning:
         """The warning that the model was unsure, with the segments of which it was."""
-        is_doubtful, confidence = self._confidence.is_doubtful, self._confidence.confidence
-        places = tuple(place for place, features in self._judged if is_doubtful(confidence(features)))
+        judge, pair = self._confidence, (self.job.source, self.job.request.target)
+        places = tuple(place for place, features in self._judged if judge.is_doubtful(judge.confidence(features, pair)))
         return checks.warning(checks.LOW_CONFIDENCE, places=places)
 
     def _done(self) -> Iterator[Event]:
@@ -201,7 +204,7 @@ class TextAssembly:
             warnings = () if is_remembered else self._checks.warnings()
             notes = () if is_remembered else job.notes
             features = tuple(self._features)
-            confidence = self._confidence.confidence(features)
+            confidence = self._confidence.confidence(features, (job.source, job.request.target))
             doubts = (self._doubt(),) if self._confidence.is_doubtful(confidence) else ()
             translation = Translation(
                 "".join(self._text),
@@ -218,6 +221,7 @@ class TextAssembly:
                 examples=tuple(self._examples),
                 detection_confidence=job.confidence,
                 confidence=confidence,
+                confidence_kind=None if confidence is None else self._confidence.kind,
                 features=features,
                 timings=tuple(self._timings),
             )
@@ -244,12 +248,12 @@ class Translator:
         dispatcher: Dispatcher,
         turns: LoopTurns,
         cache: SegmentCache,
-        confidence: ConfidenceModel = UNCALIBRATED,
+        confidence: ConfidenceModel | None = None,
         memories: Memories | None = None,
     ) -> None:
         self.planner = planner
         self._memories = memories
-        self.segments = SegmentTranslator(pipeline, planner, cache, confidence)
+        self.segments = SegmentTranslator(pipeline, planner, cache, confidence or uncalibrated())
         self._dispatcher = dispatcher
         self._turns = turns
 

@@ -1,10 +1,13 @@
 """Computes how likely a translation is right, from token probabilities, lengths, and words that translate each other.
 
-A calibrated model (`dragoman eval --calibrate`, `tools/phrasebook/calibrate.py`) has a file `confidence.json` in its
-folder: a logistic regression over `inputs`, the usual lengths by direction and the threshold of the warning
-`low_confidence`. A second file may say which words of the training text translate each other. For any other model the
-confidence is the geometric mean of the token probabilities: it ranks translations of one model, and is not the
-probability that a translation is right.
+A calibrated model (`dragoman check-model --calibrate`, `tools/phrasebook/calibrate.py`) has a file `confidence.json`: a
+logistic regression over `inputs`, the usual lengths by direction and the threshold of the warning `low_confidence`. A second
+file may say which words of the training text translate each other.
+
+For any other model a regression that is shipped (`data/confidence.json`, fitted by `benchmarks/confidence.py` on models that it
+says) gives a score, which is not the probability that the translation is right: models differ, and so do languages. What can be
+known without a reference is how a translation compares with others of the same model. So its confidence is the rank of its
+score among the model's own recent ones of the same pair of languages, in which the shipped scores stand for the first ones.
 """
 
 from __future__ import annotations
@@ -12,17 +15,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.errors import ConfigError
-from dragoman.types import Features, TokenLogprobs
+from dragoman.types import ConfidenceKind, Features, TokenLogprobs
 
 FILE = "confidence.json"
 LEXICON_FILE = "confidence.lexicon"
@@ -35,6 +42,12 @@ _ALPHABETIC_UNTIL = "\u3040"
 _STEM_LETTERS = 5
 _MOST_UNITS = 64  # of one text: the time for a pair of texts grows with the product
 LEVELS = 8
+RECENT: Final = 512
+"""Translations of a pair of languages among which a new one is ranked."""
+ENOUGH: Final = 128
+"""From so many translations of a pair on their scores alone rank a new one; before, the shipped ones do so the rest."""
+MOST_PAIRS: Final = 512
+"""Pairs of languages whose scores are kept; those used longest ago are forgotten."""
 HASH = np.uint32(2**32 - LEVELS)  # the bits of an entry that are not its level
 
 Hashes = npt.NDArray[np.uint32]
@@ -109,9 +122,21 @@ def pair_hashes(left: Hashes, right: Hashes, in_order: bool) -> Hashes:
     return (first * np.uint32(2654435761) ^ second * np.uint32(2246822519)) & HASH
 
 
+_COPIED_WORD = re.compile(r"[^\W\d_]+")
+
+
+def copied_share(source: str, output: str) -> float:
+    """Return the share of the output's letters that are in words which the source has too; 0 where it has no letters."""
+    own = set(_COPIED_WORD.findall(source.casefold()))
+    words = _COPIED_WORD.findall(output.casefold())
+    letters = sum(map(len, words))
+    return sum(len(word) for word in words if word in own) / letters if letters else 0.0
+
+
 def inputs(features: Features) -> dict[str, float]:
     """Return the regression's inputs by name: logarithms of the tokens' surprise (nats), and of lengths and counts plus 1."""
     mean, least = (-min(max(one, _LEAST_LOGPROB), 0.0) for one in (features.mean_logprob, features.least_logprob))
+    deviation = min(features.length_deviation, 3.0)
     return {
         "mean_surprise": math.log(mean + 0.001),
         "most_surprise": math.log(least + 0.01),
@@ -119,7 +144,10 @@ def inputs(features: Features) -> dict[str, float]:
         "source_length": math.log1p(features.source_characters),
         "source_unmatched": features.source_unmatched,
         "output_unmatched": features.output_unmatched,
-        "length_deviation": min(features.length_deviation, 3.0),
+        "length_deviation": deviation,
+        "length_deviation_squared": deviation**2,
+        "copied": features.copied,
+        "has_findings": float(features.has_findings),
         "retried": float(features.retried),
         "cut_around": float(features.cut_around),
     }
@@ -127,31 +155,71 @@ def inputs(features: Features) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """Logistic regression: `weights` are of the inputs as `inputs` gives them."""
+    """Logistic regression: `weights` are of the inputs as `inputs` gives them. `directions` are added to the bias, by
+    "source-target"."""
 
     bias: float
     weights: Mapping[str, float]
+    directions: Mapping[str, float] = field(default_factory=dict[str, float])
 
-    def probability(self, features: Features) -> float:
-        """Return the probability that the translation is right, 0 to 1."""
-        values = inputs(features)
-        score = self.bias + sum(weight * values[name] for name, weight in self.weights.items())
+    def probability(self, values: Mapping[str, float], direction: tuple[str, str]) -> float:
+        """Return the probability, 0 to 1, that a translation with these inputs is right."""
+        score = self.bias + self.directions.get("-".join(direction), 0.0)
+        score += sum(weight * values[name] for name, weight in self.weights.items())
         return 1 / (1 + math.exp(-max(min(score, 30.0), -30.0)))
+
+
+class RecentScores:
+    """Ranks the scores of a model's translations among its own recent ones of the same direction.
+
+    `shipped`: scores in ascending order that stand for a direction's first translations.
+    """
+
+    def __init__(self, shipped: Sequence[float]) -> None:
+        self._shipped = shipped
+        self._directions: OrderedDict[tuple[str, str], tuple[deque[float], list[float]]] = OrderedDict()
+
+    def add(self, direction: tuple[str, str], score: float) -> None:
+        """Count a translation's score among the direction's recent ones."""
+        recent, ordered = self._directions.setdefault(direction, (deque(), []))
+        self._directions.move_to_end(direction)
+        if len(recent) == RECENT:
+            del ordered[bisect_left(ordered, recent.popleft())]
+        recent.append(score)
+        insort(ordered, score)
+        if len(self._directions) > MOST_PAIRS:
+            self._directions.popitem(last=False)
+
+    def rank(self, direction: tuple[str, str], score: float) -> float:
+        """Return the share of translations with a lower score, 0 to 1; equal ones count half."""
+        _, ordered = self._directions.get(direction, (None, ()))
+        own = min(len(ordered) / ENOUGH, 1.0)
+        return own * _share_below(ordered, score) + (1 - own) * _share_below(self._shipped, score)
+
+
+def _share_below(ordered: Sequence[float], score: float) -> float:
+    """The share of scores below one; neither 0 nor 1, since there may be lower and higher ones than have been seen."""
+    return (bisect_left(ordered, score) + bisect_right(ordered, score) + 1) / (2 * len(ordered) + 2)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceModel:
-    """Computes features of translations and the confidence in them. Without `regression` the model is not calibrated."""
+    """Computes features of translations and the confidence in them.
 
-    regression: Regression | None = None
+    `recent`: the model is not calibrated, and its confidence is a rank among these.
+    """
+
+    regression: Regression
     threshold: float = 0.0  # below it a translation is doubtful
     length_ratios: Mapping[str, float] = field(default_factory=dict[str, float])  # of characters, by "source-target"
     lexicon: Lexicon | None = None
+    recent: RecentScores | None = None
+    usual_ratio: Callable[[str, str], float] = lambda source, target: 1.0  # of what `length_ratios` does not have
 
     @property
-    def calibrated(self) -> bool:
-        """Whether the confidence is a probability of being right, fitted on lines that were judged."""
-        return self.regression is not None
+    def kind(self) -> ConfidenceKind:
+        """What its confidence is."""
+        return "calibrated" if self.recent is None else "rank"
 
     def features(
         self, source: str, output: str, direction: tuple[str, str], logprobs: TokenLogprobs | None
@@ -159,7 +227,7 @@ class ConfidenceModel:
         """Return the features of a segment and its translation, both without marks; none without token probabilities."""
         if logprobs is None:
             return ()
-        usual = self.length_ratios.get("-".join(direction), 1.0)
+        usual = self.length_ratios.get("-".join(direction)) or self.usual_ratio(*direction)
         ratio = (len(output) + 1) / (len(source) + 1)  # + 1: of a word the ratio says less
         unmatched = self.lexicon.unmatched(source, output, direction) if self.lexicon else (0.0, 0.0)
         return (
@@ -171,43 +239,67 @@ class ConfidenceModel:
                 output_unmatched=unmatched[1],
                 source_characters=len(source),
                 target_characters=len(output),
+                copied=copied_share(source, output),
             ),
         )
 
-    def confidence(self, features: tuple[Features, ...]) -> float | None:
-        """Return the confidence in a text: the lowest of its segments. None: the segments have no features."""
-        return min(map(self._of_segment, features), default=None)
+    def observe(self, features: tuple[Features, ...], direction: tuple[str, str]) -> None:
+        """Count segments that the model has just translated among those with which others are compared."""
+        if self.recent is not None:
+            for one in features:
+                self.recent.add(direction, self.regression.probability(inputs(one), direction))
 
-    def _of_segment(self, features: Features) -> float:
-        if self.regression is None:
-            return math.exp(min(features.mean_logprob, 0.0))
-        return self.regression.probability(features)
+    def confidence(self, features: tuple[Features, ...], direction: tuple[str, str]) -> float | None:
+        """Return the confidence in a text. None: its segments have no features.
+
+        Calibrated, it is that of the least certain segment. As a rank it is that of this segment among the least certain ones
+        of as many: of many segments one is nearly always low.
+        """
+        if not features:
+            return None
+        least = min(self.regression.probability(inputs(one), direction) for one in features)
+        if self.recent is None:
+            return least
+        return 1 - (1 - self.recent.rank(direction, least)) ** len(features)
 
     def is_doubtful(self, confidence: float | None) -> bool:
-        """Whether the confidence is below the fitted threshold."""
-        return self.calibrated and confidence is not None and confidence < self.threshold
+        """Whether the confidence is below the threshold."""
+        return confidence is not None and confidence < self.threshold
 
 
-UNCALIBRATED = ConfidenceModel()
-"""The confidence model of any model without a `confidence.json`."""
+@cache
+def _shipped() -> dict[str, Any]:
+    return json.loads((files("dragoman.text") / "data" / FILE).read_text(encoding="utf-8"))
 
 
-def load(model: str | Path) -> ConfidenceModel:
-    """Load `confidence.json` of a model's folder; `UNCALIBRATED` if there is none. Raises `ConfigError` for a bad file."""
-    file = Path(model) / FILE
-    if not file.is_file():
-        return UNCALIBRATED
+def uncalibrated(usual_ratio: Callable[[str, str], float] = lambda source, target: 1.0) -> ConfidenceModel:
+    """Return a confidence model, with nothing in its memory, for a model that was not calibrated.
+
+    `usual_ratio`: of the characters of a text in two languages, target to source.
+    """
+    document = _shipped()
+    regression = Regression(document["bias"], document["weights"])
+    recent = RecentScores(document["scores"])
+    return ConfidenceModel(regression, document["threshold"], recent=recent, usual_ratio=usual_ratio)
+
+
+def _numbers(table: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): float(value) for name, value in table.items()}
+
+
+def load(file: Path) -> ConfidenceModel:
+    """Load a fitted `confidence.json`, with the lexicon beside it where it has one. Raises `ConfigError` for a bad file."""
     try:
         document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if document["format"] != FORMAT:
             raise ValueError(f"format {document['format']!r}; this version reads {FORMAT}")
-        weights = {str(name): float(weight) for name, weight in document["weights"].items()}
+        weights = _numbers(document["weights"])
         if unknown := weights.keys() - inputs(Features(0.0, 0.0, 0.0)).keys():
             raise ValueError(f"unknown inputs: {', '.join(sorted(unknown))}")
         return ConfidenceModel(
-            Regression(float(document["bias"]), weights),
+            Regression(float(document["bias"]), weights, _numbers(document.get("directions", {}))),
             float(document["threshold"]),
-            {str(name): float(ratio) for name, ratio in document["length_ratios"].items()},
+            _numbers(document["length_ratios"]),
             Lexicon(np.frombuffer(file.with_name(LEXICON_FILE).read_bytes(), "<u4"))
             if document.get("lexicon")
             else None,

@@ -1,4 +1,4 @@
-"""`dragoman eval`: scores translations against references, judges hard inputs, calibrates, compares results."""
+"""`dragoman eval`: scores translations against references, judges hard inputs, compares results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from dragoman_bench.bench.tables import markdown
 from dragoman_bench.cli.options import api_key_option
 from dragoman_bench.eval.adapt import Adapt, begin, tables, write_adapt_page
 from dragoman_bench.eval.apis import API_KINDS, ApiKind, ApiOptions, TranslationApi, translation_api
-from dragoman_bench.eval.calibration import ADEQUATE_CHRF, Calibration, run_calibration
 from dragoman_bench.eval.catalogues import choose, read_catalogues
 from dragoman_bench.eval.documents import (
     CORPUS,
@@ -39,7 +38,7 @@ from dragoman_bench.eval.quality import compare_results, run_quality, score_tabl
 from dragoman_bench.eval.results import FIDELITY, QUALITY, EvalResults
 
 FILE = click.Path(path_type=Path)
-_Found = TypeVar("_Found", EvalResults, Calibration, Measurement)
+_Found = TypeVar("_Found", EvalResults, Measurement)
 Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, EvalResults]]
 
 
@@ -63,10 +62,6 @@ Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, Ev
               help="Of --adapt: messages of each band of similarity and language.")  # fmt: skip
 @click.option("--growing", type=click.IntRange(0), default=200, show_default=True,
               help="Of --adapt: messages of each language that are translated while their memory grows.")  # fmt: skip
-@click.option("--calibrate", is_flag=True,
-              help="Fit how confident the server is in its translations of FILE; write a confidence.json.")  # fmt: skip
-@click.option("--adequate-chrf", type=click.FloatRange(0, 100), default=ADEQUATE_CHRF, show_default=True,
-              help="Of --calibrate: the chrF from which a translation without checks counts as adequate.")  # fmt: skip
 @click.option("--compare", nargs=2, type=FILE, metavar="A B", help="Compare two results files by paired bootstrap.")
 @click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server.")
 @click.option("--target", type=click.Choice(API_KINDS), default="dragoman", show_default=True, help="Its API.")
@@ -77,9 +72,7 @@ Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, Ev
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, show_default=True, metavar="SECONDS",
               help="Of one text.")  # fmt: skip
 @click.option("--inputs", type=FILE, default=HARD_INPUTS, help="Other hard inputs (JSONL).")
-@click.option(
-    "--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz); of --calibrate: confidence.json."
-)
+@click.option("--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz).")
 @click.option("--page", type=FILE, help="Write the results of --fidelity, or of such a FILE, as a Markdown page.")
 @click.option("--without", type=FILE, metavar="RESULTS",
               help="Of --page: results of the same inputs to show beside, such as those of --plain.")  # fmt: skip
@@ -97,10 +90,10 @@ def command(
     latency.
 
     With --adapt, say what similar translations in a memory gain; with --out of a run that was interrupted, go on with it.
-    With --calibrate, fit the confidence in a model's translations of FILE. With --fidelity, send hard inputs instead: tags,
+    With --fidelity, send hard inputs instead: tags,
     placeholders, lists, injections. With only --page, FILE has results of --fidelity. Ctrl-C stops and keeps all results.
     """
-    for name, run in (("calibrate", _calibrate), ("adapt", _adapt), ("documents", _documents)):
+    for name, run in (("adapt", _adapt), ("documents", _documents)):
         if chosen[name]:
             run(files, out, page, chosen | {"fidelity": fidelity, "as_json": as_json})
             return
@@ -187,23 +180,6 @@ def _adapt(files: tuple[Path, ...], out: Path | None, page: Path | None, chosen:
     _exit_if_partial(results)
 
 
-def _calibrate(files: tuple[Path, ...], out: Path | None, _: Path | None, chosen: dict[str, Any]) -> None:
-    out = out or Path("confidence.json")
-    if len(files) != 1 or chosen["fidelity"]:
-        raise ConfigError("--calibrate needs one FILE, and no --fidelity", param="file")
-    fields = (("confidence_inputs", True),)
-
-    def work(api: TranslationApi, observer: Observer, interrupted: asyncio.Event) -> Coroutine[Any, Any, Calibration]:
-        return run_calibration(api, files[0], chosen["adequate_chrf"], observer, interrupted)
-
-    calibration = _run(work, chosen, fields)
-    write_text(out, json.dumps(calibration.document, indent=1) + "\n")
-    click.echo(markdown(calibration.table()))
-    click.echo(f"wrote {out}: put it into the model's folder as confidence.json, and restart the server")
-    if chosen["as_json"]:
-        click.echo(json.dumps(calibration.figures, ensure_ascii=False))
-
-
 def _work(files: tuple[Path, ...], fidelity: bool, inputs: Path) -> Run:
     """What is to be run. Raises ConfigError where the arguments do not say one thing."""
     if fidelity:
@@ -219,7 +195,6 @@ def _work(files: tuple[Path, ...], fidelity: bool, inputs: Path) -> Run:
 def _run(
     work: Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, _Found]],
     chosen: dict[str, Any],
-    fields: tuple[tuple[str, Any], ...] = (),
 ) -> _Found:
     options = ApiOptions(
         url=check_url(chosen["url"]),
@@ -229,7 +204,6 @@ def _run(
         plain=chosen["plain"],
         timeout_s=chosen["timeout"],
         concurrency=chosen["concurrency"],
-        extra=fields,
     )
 
     async def run(observer: Observer) -> _Found:

@@ -1,17 +1,19 @@
-"""`dragoman eval --calibrate`: fits the confidence in a model's translations, and writes its `confidence.json`.
+"""`dragoman check-model --calibrate`: fits the confidence in a model's translations, and writes its `confidence.json`.
 
 The server translates texts that have references, and reports the inputs of the confidence for each
 (`confidence_inputs`: probabilities of tokens, lengths). A translation is adequate if it has the words that its line
 requires, or without such words if its chrF against the reference reaches a limit. A logistic regression predicts this from
-the inputs; the AUC is from cross-validation with all translations of a text in one fold.
+the inputs, with an intercept for each direction; the AUC is from cross-validation with all translations of a text in one fold.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import random
 import statistics
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,10 +23,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dragoman import languages
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.tables import Table, number, percent, table
-from dragoman_bench.eval.apis import Answer, Ask, TranslationApi
+from dragoman_bench.eval.apis import Answer, ApiOptions, Ask, TranslationApi, translation_api
+from dragoman_bench.eval.catalogues import read_catalogues
+from dragoman_bench.eval.check_model import ModelToCheck, server_of
 from dragoman_bench.eval.quality import read_references
 from dragoman_bench.eval.results import Reference
 
@@ -41,6 +46,9 @@ BINS = 10
 COVERAGES = tuple(round(0.05 * step, 2) for step in range(1, 21))
 _OF_LEXICON = {"source_unmatched", "output_unmatched"}  # which the packaged model alone has
 LEAST_OF_EACH = 20  # adequate and inadequate translations; of fewer a fit says nothing
+MOST_OF_DIRECTION = 500  # texts of catalogues
+_DIRECTION = "direction "  # the beginning of an input's name that is 1 for one direction, else 0
+_INPUTS_WANTED = (("confidence_inputs", True),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +127,17 @@ def usual_length_ratios(pairs: Iterable[tuple[str, str, str]]) -> dict[str, floa
 def document(
     fitted: Fit, threshold: float, length_ratios: Mapping[str, float], origin: Mapping[str, Any], *, lexicon: bool
 ) -> dict[str, Any]:
-    """Return the content of `confidence.json`. `lexicon`: the name of its file in the same folder."""
+    """Return the content of `confidence.json`. `lexicon`: whether its file is in the same folder."""
+    rounded_weights = {name: round(weight, 6) for name, weight in fitted.weights.items()}
     return {
         "format": FORMAT,
         "bias": round(fitted.bias, 6),
-        "weights": {name: round(weight, 6) for name, weight in fitted.weights.items()},
+        "weights": {name: weight for name, weight in rounded_weights.items() if not name.startswith(_DIRECTION)},
+        "directions": {
+            name.removeprefix(_DIRECTION): weight
+            for name, weight in rounded_weights.items()
+            if name.startswith(_DIRECTION)
+        },
         "threshold": round(threshold, 4),
         "length_ratios": dict(length_ratios),
         "lexicon": lexicon,
@@ -213,13 +227,56 @@ class Calibration:
         return table("Confidence", columns, [row], note=note)
 
 
-async def run_calibration(
-    api: TranslationApi, path: Path, adequate_chrf: float, observer: Observer, interrupted: asyncio.Event
+def read_texts(path: Path) -> tuple[Reference, ...]:
+    """Read texts with translations by people: JSON lines, or catalogues (.mo, .po, .tmx; all in a folder), of which up to
+    `MOST_OF_DIRECTION` messages of each language are chosen, evenly. Raises ConfigError."""
+    if path.is_dir() or path.suffix in (".mo", ".po", ".tmx"):
+        found: list[Reference] = []
+        for target, by_file in read_catalogues([path]).items():
+            pairs = sorted({source: text for pairs in by_file.values() for source, text in pairs.items()}.items())
+            chosen = random.Random(1).sample(pairs, min(MOST_OF_DIRECTION, len(pairs)))
+            found += (Reference(source, text, "en", target) for source, text in chosen)
+        return tuple(found)
+    return read_references(path)
+
+
+async def calibrate_model(
+    wanted: ModelToCheck,
+    references: Sequence[Reference],
+    adequate_chrf: float,
+    observer: Observer,
+    interrupted: asyncio.Event,
 ) -> Calibration:
-    """Translate a file's texts, judge them, and fit. Raises ConfigError if the server or the texts do not allow it."""
-    if api.options.kind != "dragoman":
-        raise ConfigError("only a dragoman server reports what a confidence is computed from", param="target")
-    references = read_references(path)
+    """Fit the confidence of a model, for which a server is started unless one runs. Raises ConfigError, ServerFault.
+
+    Texts in languages that it does not serve, or in other directions than the wanted ones where there are any, are left out.
+    """
+    references = _served(references, wanted)
+    async with server_of(wanted, interrupted, observer) as (url, _):
+        options = ApiOptions(url, api_key=wanted.api_key, extra=_INPUTS_WANTED)
+        async with translation_api(options) as api:
+            return await run_calibration(api, references, adequate_chrf, observer, interrupted)
+
+
+def _served(references: Sequence[Reference], wanted: ModelToCheck) -> list[Reference]:
+    pairs = wanted.directions or [tuple(one.split(">")) for one in wanted.described.directions]
+    targets: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    for source, target in pairs:
+        targets[source] += (target,)
+    found = [one for one in references if languages.match(one.target, targets[one.source]) is not None]
+    if not found:
+        raise ConfigError("the file has no text in a direction that the model serves", param="calibrate")
+    return found
+
+
+async def run_calibration(
+    api: TranslationApi,
+    references: Sequence[Reference],
+    adequate_chrf: float,
+    observer: Observer,
+    interrupted: asyncio.Event,
+) -> Calibration:
+    """Translate texts, judge the translations, and fit. Raises ConfigError if the server or the texts do not allow it."""
     observer.phase(f"{len(references)} texts", len(references))
     asks = [Ask(one.text, one.source, one.target) for one in references]
     answers = await api.translate_all(asks, observer, interrupted)
@@ -234,10 +291,15 @@ async def run_calibration(
     ]
     if not single:
         raise ConfigError(
-            "no answer has what a confidence is computed from: start the server with --token-logprobs true",
+            "no answer has what a confidence is computed from: does the server have --token-logprobs false?",
             param="url",
         )
-    inputs = [_with_usual_lengths(one, answer, ratios) for one, answer in single]
+    directions = sorted({f"{one.source}-{one.target}" for one, _ in single})
+    inputs = [
+        _with_usual_lengths(one, answer, ratios)
+        | {f"{_DIRECTION}{other}": float(other == f"{one.source}-{one.target}") for other in directions}
+        for one, answer in single
+    ]
     adequate = np.array([float(_is_adequate(one, answer.text, adequate_chrf)) for one, answer in single])
     for name, count in (("adequate", int(adequate.sum())), ("inadequate", int((1 - adequate).sum()))):
         if count < LEAST_OF_EACH:
@@ -256,13 +318,14 @@ async def run_calibration(
     )
 
 
-def _with_usual_lengths(one: Reference, answer: Answer, ratios: Mapping[str, float]) -> Inputs:
+def _with_usual_lengths(one: Reference, answer: Answer, ratios: Mapping[str, float]) -> dict[str, float]:
     """The inputs as they will be with the fitted file: with its usual lengths, and without a lexicon."""
     ratio = (len(answer.text) + 1) / (len(one.text) + 1)
     deviation = abs(math.log(ratio / ratios[f"{one.source}-{one.target}"]))
     (inputs,) = answer.confidence_inputs
     known = {name: value for name, value in inputs.items() if name not in _OF_LEXICON}
-    return {**known, "length_deviation": min(deviation, 3.0)}
+    deviation = min(deviation, 3.0)
+    return {**known, "length_deviation": deviation, "length_deviation_squared": deviation**2}
 
 
 def _is_adequate(one: Reference, translation: str, chrf: float) -> bool:

@@ -109,7 +109,7 @@ async def check_model(wanted: ModelToCheck, observer: Observer, interrupted: asy
     findings = [_licence(wanted.described)]
     with suppress(Interrupted):
         async with (
-            _server(wanted, interrupted, observer) as (url, server),
+            server_of(wanted, interrupted, observer) as (url, server),
             translation_api(ApiOptions(url, api_key=wanted.api_key)) as api,
         ):
             before, began = await _stats(api), monotonic()
@@ -136,9 +136,10 @@ async def describe_served(url: str, describe: Callable[[str], ModelDescription])
 
 
 @asynccontextmanager
-async def _server(
+async def server_of(
     wanted: ModelToCheck, interrupted: asyncio.Event, observer: Observer
 ) -> AsyncGenerator[tuple[str, RunningServer | None]]:
+    """The URL of a server of the model; one is started unless one runs already (None). Raises `Interrupted`, `ServerFault`."""
     if wanted.url is not None:
         yield wanted.url, None
         return

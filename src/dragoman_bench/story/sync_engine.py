@@ -35,7 +35,7 @@ class SyncEngine:
         self._llm: Any = LLM(
             **{member.name: getattr(arguments, member.name) for member in dataclasses.fields(EngineArgs)}
         )
-        self._with_logprobs = bool(spec.engine.token_logprobs) and spec.engine.load_format != "dummy"
+        self._with_logprobs = spec.engine.token_logprobs and spec.engine.load_format != "dummy"
         self._detokenizer = Detokenizer(self._llm.get_tokenizer())
         if spec.device == "cpu":
             keep_off_workers([os.getpid()])

@@ -98,8 +98,8 @@ def instructions(service: TranslationService) -> str:
     """What agents are told of the server."""
     calibrated = (
         "calibrated: it is the probability that the translation is right"
-        if service.model.confidence.calibrated
-        else "not calibrated: compare it within one answer only"
+        if service.model.confidence.kind == "calibrated"
+        else "a rank: the share of this server's recent translations of the same languages that are less likely to be right"
     )
     return (
         f"Translates texts and files with the model {service.model.name}; list_languages says between which languages. Give "
