@@ -67,6 +67,8 @@ TRANSLATIONS = [
     ("Where is it? I cannot see it.", "Wo ist es? Ich kann es nicht sehen.", "de"),
     ("Whether to show hidden files", "Sollen versteckte Dateien gezeigt werden?", "de"),
     ("Invalid hexadecimal number", "유효하지 않은 16진수입니다", "ko"),
+    ("Tax included?", "Sis. verot?", "fi"),
+    ("?short:Plague risk", "Seuche", "de"),
     ("File not found: is it installed?", "Datei nicht gefunden, eventuell ist sie nicht installiert.", "de"),
     ("Perhaps it was just moved?", "Vielleicht wurde er gerade verschoben.", "de"),
     ("Use -? for help.", "Mit -? erhalten Sie Hilfe.", "de"),
