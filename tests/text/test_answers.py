@@ -69,6 +69,8 @@ TRANSLATIONS = [
     ("Invalid hexadecimal number", "유효하지 않은 16진수입니다", "ko"),
     ("Tax included?", "Sis. verot?", "fi"),
     ("?short:Plague risk", "Seuche", "de"),
+    ("Taxable?", "Steuerpflichtig", "de"),
+    ("Give the children the same type?", "Unterkonten auf denselben Typ setzen?", "de"),
     ("File not found: is it installed?", "Datei nicht gefunden, eventuell ist sie nicht installiert.", "de"),
     ("Perhaps it was just moved?", "Vielleicht wurde er gerade verschoben.", "de"),
     ("Use -? for help.", "Mit -? erhalten Sie Hilfe.", "de"),

@@ -30,7 +30,8 @@ _MAX_AFTER_MARK = 3
 _RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff]")
 _BRACKETS = re.compile(r"[(（\[][^()（）\[\]]{0,100}[)）\]]")
 _SENTENCES = re.compile(r"(?<=[.!?…؟۔।。！？])\s*|\n+")
-_HINT = re.compile(r"[:;：；]\s|[(（]|^(?:perhaps|maybe)\b", re.IGNORECASE)
+_HINT = re.compile(r"[:;：；]\s|[(（]|^(?:perhaps|maybe|whether)\b", re.IGNORECASE)
+_LABEL = re.compile(r"[\W_]*[A-Za-z\u00c0-\u024f-]+[\W_]*")
 _EDGES = " \t\"'“”«»„‚‘’¡([*_"
 
 _ITEM = re.compile(r"^\s*+(?:[-*•·‣–]|\d{1,2}[.)])\s", re.MULTILINE)
@@ -68,8 +69,11 @@ def is_answered(source: str, output: str, context: CheckContext) -> bool:
 
 
 def is_question(text: str) -> bool:
-    """Whether a text ends by asking its reader, with a question mark. A hint such as "not found: is it installed?" does not."""
-    return _ends_with_question(text, _MARKS) and not _HINT.search(_last_sentence(text))
+    """Whether a text ends by asking its reader, with a question mark.
+
+    A hint such as "not found: is it installed?" does not, nor does a label of one word, such as "Taxable?".
+    """
+    return _ends_with_question(text, _MARKS) and not _LABEL.fullmatch(text) and not _HINT.search(_last_sentence(text))
 
 
 def asks(text: str, language: str) -> bool:
@@ -143,7 +147,7 @@ def is_request_gone(source: str, output: str, context: CheckContext) -> bool:
         return False
     if sum(map(str.isalpha, output)) < _MIN_LETTERS:
         return False
-    for found in _requests().finditer(source):
+    for found in () if _ends_with_question(source, _MARKS) else _requests().finditer(source):
         verb = _verb(found.lastgroup or "", context.target_language)
         if verb is not None and not (verb.search(output) or verb.search(_unaccented(output))):
             return True
