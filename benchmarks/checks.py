@@ -30,7 +30,7 @@ from typing import Any
 
 from dragoman import languages
 from dragoman.prompts.catalog import profiles
-from dragoman.text import checks, commentary, comparisons
+from dragoman.text import answers, checks, commentary, comparisons
 from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector, scripts_of
 from dragoman_bench.bench.measurement import Measurement
@@ -49,6 +49,8 @@ CLOSE = ({"da", "nb", "nn"}, {"cs", "sk"}, {"hr", "bs", "sr"}, {"id", "ms"}, {"e
 CASES = {
     "right": "the right translation (false alarms)",
     "right, any check": "the same, findings of any check",
+    "right, answered": "the same, `answered`",
+    "question": "the right translation of a question, `answered`",
     "copied": "the source itself",
     "source's language": "another message in the source's language",
     "similar": "a message with half of the source's words",
@@ -61,6 +63,7 @@ Check = Callable[[str, str, CheckContext], object]
 
 TIMED: dict[str, Check] = {
     "all": checks.findings,
+    "answered": answers.is_answered,
     "empty_output": lambda source, output, _: comparisons.is_empty(source, output),
     "refusal": lambda source, output, _: commentary.is_refusal(source, output),
     "repetition": lambda source, output, _: comparisons.repeats(source, output),
@@ -212,6 +215,9 @@ def samples_of(corpus: Corpus, targets: list[str], number: int, detector: Detect
             "other language": [one for one in others if not is_close(one, target)],
             "close language": [one for one in others if is_close(one, target)],
         }
+        questions = [row for row in rows if answers.is_question(without_spans(row[2]).strip())]
+        for _, source_language, source, translation in questions[: 2 * number]:
+            yield Sample("question", source, translation, CheckContext(source_language, target, detector))
         for short in (True, False):
             of_length = [row for row in rows if is_short(row[2]) is short]
             for _, source_language, source, translation in of_length[:number]:
@@ -259,10 +265,13 @@ class SimilarMessages:
         return frozenset(re.findall(r"[^\W\d_]+", message.casefold()))
 
 
-def flagged(sample: Sample) -> tuple[bool, bool]:
-    """Whether the output is found to be no translation, and whether any check has a finding."""
-    found = checks.findings(sample.source, sample.output, sample.context)
-    return any(one.code in LANGUAGE_CODES for one in found), bool(found)
+def flagged(sample: Sample) -> tuple[bool, bool, bool]:
+    """Whether the output is found to be no translation, or for a question its answer; whether any check has a finding, and
+    whether `answered` is one."""
+    codes = {one.code for one in checks.findings(sample.source, sample.output, sample.context)}
+    is_answered = checks.ANSWERED in codes
+    is_wrong = is_answered if sample.case == "question" else not LANGUAGE_CODES.isdisjoint(codes)
+    return is_wrong, bool(codes), is_answered
 
 
 @dataclass(slots=True)
@@ -291,13 +300,14 @@ def measure(samples: Iterable[Sample], shown: str | None) -> Shares:
     """The shares of all outputs and of each language. `shown`: the case of which what goes against it is printed."""
     shares: Shares = defaultdict(Share)
     for sample in samples:
-        is_wrong, is_any = flagged(sample)
+        is_wrong, is_any, is_answered = flagged(sample)
         key = sample.pair or sample.context.target_language
         for name in (key, ""):
             shares[sample.case, name, sample.is_short].add(is_wrong)
             if sample.case == "right":
                 shares["right, any check", name, sample.is_short].add(is_any)
-        if sample.case == shown and is_wrong is sample.case.startswith("right"):
+                shares["right, answered", name, sample.is_short].add(is_answered)
+        if sample.case == shown and is_wrong is (sample.case in ("right", "question")):
             print(sample.context.target_language, repr(sample.source), repr(sample.output), sep="\t")
     return shares
 

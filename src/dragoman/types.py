@@ -373,7 +373,7 @@ which were put at aligned positions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextPlace:
     """A part of a translation, from `start` to before `end`, in code points; and of its source, None where that is unknown."""
 
     start: int
@@ -389,7 +389,7 @@ class TranslationWarning:
     code: WarningCode
     message: str
     missing: tuple[str, ...] = ()  # what the translation lacks, in the source's order
-    places: tuple[Place, ...] = ()  # sentences or segments of which it is said; nothing: of the text as a whole
+    places: tuple[TextPlace, ...] = ()  # sentences or segments of which it is said; nothing: of the text as a whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ async def test_it_comes_back_with_its_language_and_its_neighbours_are_translated
     german, english, russian = answer["translations"]
     assert (german["text"], german["source"], german["detected"]) == (GERMAN, "de", True)
     assert german["finish_reason"] == russian["finish_reason"] == "unchanged"
-    assert german["warnings"] == [{"code": "language_not_served", "message": NAMED, "missing": []}]
+    assert german["warnings"] == [{"code": "language_not_served", "message": NAMED, "missing": [], "places": []}]
     assert (russian["text"], russian["source"]) == (RUSSIAN, "ru")
     assert (english["text"], english["source"]) == (f"~{ENGLISH}", "en")
     assert not [one for one in english["warnings"] if one["code"].startswith("language")]

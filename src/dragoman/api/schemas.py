@@ -147,7 +147,7 @@ class ErrorBody(BaseModel):
     param: str | None = None
 
 
-class PlaceOut(BaseModel):
+class TextPlaceOut(BaseModel):
     """A part of a translation, in Unicode code points: from `start` to before `end`."""
 
     model_config = _STRICT
@@ -172,13 +172,13 @@ class WarningOut(BaseModel):
         ),
     ] = []
     places: Annotated[
-        list[PlaceOut],
+        list[TextPlaceOut],
         Field(description="The sentences or segments of which it is said; empty: of the text as a whole, or unknown."),
     ] = []
 
     @classmethod
     def of(cls, found: translation.TranslationWarning) -> WarningOut:
-        places = [PlaceOut.model_validate(asdict(one)) for one in found.places]
+        places = [TextPlaceOut.model_validate(asdict(one)) for one in found.places]
         return cls(code=found.code, message=found.message, missing=list(found.missing), places=places)
 
 

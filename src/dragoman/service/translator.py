@@ -32,11 +32,11 @@ from dragoman.types import (
     Example,
     Features,
     FinishReason,
-    Place,
     Planned,
     RetryReason,
     TextDelta,
     TextDone,
+    TextPlace,
     Timings,
     Translation,
     TranslationRequest,
@@ -80,7 +80,7 @@ class TextAssembly:
         self._timings: list[Timings] = []
         self._retries: list[RetryReason] = []
         self._features: list[Features] = []
-        self._judged: list[tuple[Place, tuple[Features, ...]]] = []  # segments with the inputs of their confidence
+        self._judged: list[tuple[TextPlace, tuple[Features, ...]]] = []  # segments with the inputs of their confidence
         self._examples: list[Example] = []
         self._cached = 0  # segments for which nothing was generated
         self._remembered = 0  # segments from a translation memory
@@ -142,14 +142,14 @@ class TextAssembly:
             is_there = self.job.text.startswith(written, self._source_at)
             self._source_at = self._source_at + len(written) if is_there else None
 
-    def _place(self, segment: Segment) -> Place:
+    def _place(self, segment: Segment) -> TextPlace:
         """Where the segment whose turn it is stands in the text and in the source."""
         shown = "".join(self._shown)
         start, end = self._at + len(shown) - len(shown.lstrip()), self._at + len(shown.rstrip())
         at, written = self._source_at, segment.written
         if at is None or not self.job.text.startswith(written, at):
-            return Place(start, end)
-        return Place(start, end, at, at + len(written))
+            return TextPlace(start, end)
+        return TextPlace(start, end, at, at + len(written))
 
     def _add(self, segment: Segment, output: Output) -> None:
         """Count an output's costs, and check it beside its segment."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from dragoman import languages
 from dragoman.text.comparisons import CheckContext, numbers_added, sentence_ends
+from wholetext.markup.segments import sentences
 from wholetext.markup.spans import without_spans
 
 _MARKS = "?？؟⸮፧՞\u037e"
@@ -26,9 +27,11 @@ _QUESTION = re.compile(r"(?<=[\w\s)\]}>%\"'”’»…。])[?？؟⸮፧\u037e](
 """A question mark after a word: not that of an option (`-?`), of an address or of a regular expression."""
 _MAX_AFTER_MARK = 3
 """Letters and digits after a question mark, at most, that are none of another sentence: an access key, a footnote."""
+_RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff]")
 _BRACKETS = re.compile(r"[(（\[][^()（）\[\]]{0,100}[)）\]]")
 _SENTENCES = re.compile(r"(?<=[.!?…؟۔।。！？])\s*|\n+")
-_HINT = re.compile(r"[:;：；]\s|[(（]|^(?:perhaps|maybe)\b", re.IGNORECASE)
+_HINT = re.compile(r"[:;：；]\s|[(（]|^(?:perhaps|maybe|whether)\b", re.IGNORECASE)
+_LABEL = re.compile(r"[\W_]*[A-Za-z\u00c0-\u024f-]+[\W_]*")
 _EDGES = " \t\"'“”«»„‚‘’¡([*_"
 
 _ITEM = re.compile(r"^\s*+(?:[-*•·‣–]|\d{1,2}[.)])\s", re.MULTILINE)
@@ -55,7 +58,7 @@ def is_answered(source: str, output: str, context: CheckContext) -> bool:
         return True
     return (
         _has_list(source, output)
-        or _has_sentences_added(ours, theirs)
+        or _has_sentences_added(ours, theirs, context.target_language)
         or _is_quoted(ours, theirs)
         or bool(numbers_added(source, output, context.source_language))
         or is_request_gone(ours, theirs, context)
@@ -66,8 +69,11 @@ def is_answered(source: str, output: str, context: CheckContext) -> bool:
 
 
 def is_question(text: str) -> bool:
-    """Whether a text ends by asking its reader, with a question mark. A hint such as "not found: is it installed?" does not."""
-    return _ends_with_question(text, _MARKS) and not _HINT.search(_last_sentence(text))
+    """Whether a text ends by asking its reader, with a question mark.
+
+    A hint such as "not found: is it installed?" does not, nor does a label of one word, such as "Taxable?".
+    """
+    return _ends_with_question(text, _MARKS) and not _LABEL.fullmatch(text) and not _HINT.search(_last_sentence(text))
 
 
 def asks(text: str, language: str) -> bool:
@@ -86,7 +92,7 @@ def _ends_with_question(text: str, marks: str) -> bool:
     """Whether nothing but punctuation, brackets and few characters follow the last question mark."""
     at = max(map(text.rfind, marks))
     if at <= 0:
-        return at == 0  # the first character is the last one of a text in a script from right to left
+        return at == 0 and _RIGHT_TO_LEFT.search(text) is not None  # written as it looks: the mark first
     return sum(map(str.isalnum, _BRACKETS.sub("", text[at + 1 :]))) <= _MAX_AFTER_MARK
 
 
@@ -111,11 +117,13 @@ def _has_list(source: str, output: str) -> bool:
     return len(_ITEM.findall(output)) >= _MIN_ITEMS and not _ITEM.search(source)
 
 
-def _has_sentences_added(source: str, output: str) -> bool:
+def _has_sentences_added(source: str, output: str, target: str) -> bool:
     """Whether a source of one sentence has become several: of more than two, or of a question without clauses any."""
     if sentence_ends(source) != 1 or not sentence_ends(source[-2:]):
         return False
-    added = sentence_ends(output) - 1
+    if sentence_ends(output) < 2:
+        return False
+    added = len(sentences(output, target)) - 1
     if added > _MAX_SENTENCES_ADDED:
         return True
     return added > 0 and _ends_with_question(source, _MARKS) and not _CLAUSE.search(source)
@@ -139,7 +147,7 @@ def is_request_gone(source: str, output: str, context: CheckContext) -> bool:
         return False
     if sum(map(str.isalpha, output)) < _MIN_LETTERS:
         return False
-    for found in _requests().finditer(source):
+    for found in () if _ends_with_question(source, _MARKS) else _requests().finditer(source):
         verb = _verb(found.lastgroup or "", context.target_language)
         if verb is not None and not (verb.search(output) or verb.search(_unaccented(output))):
             return True

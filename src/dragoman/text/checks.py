@@ -34,7 +34,7 @@ from dragoman.text.comparisons import (
 )
 from dragoman.text.copies import copied
 from dragoman.text.detect import Detector
-from dragoman.types import Example, Place, TranslationWarning, WarningCode
+from dragoman.types import Example, TextPlace, TranslationWarning, WarningCode
 from wholetext.markup import marks
 from wholetext.markup.segments import sentences
 
@@ -165,30 +165,36 @@ def worst_first(found: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def places_of(
-    source: str, output: str, found: Iterable[Finding], context: CheckContext, whole: Place
-) -> Iterator[tuple[WarningCode, Place]]:
+    source: str, output: str, found: Iterable[Finding], context: CheckContext, whole: TextPlace
+) -> Iterator[tuple[WarningCode, TextPlace]]:
     """Yield the place of each finding of a segment at `whole`: its sentences, each of which has it by itself.
 
     It is the segment as a whole where source and output have not as many sentences, or where no sentence has the finding.
     """
-    codes = {one.code for one in found}
     pairs = _sentence_pairs(source, output, context, whole) if whole.source_start is not None else []
-    narrow = [(one.code, place) for ours, theirs, place in pairs for one in findings(ours, theirs, context)]
-    for code in codes:
-        yield from [one for one in narrow if one[0] == code] or [(code, whole)]
+    narrow: list[tuple[WarningCode, TextPlace]] = [
+        (one.code, place) for ours, theirs, place in pairs for one in findings(ours, theirs, context)
+    ]
+    listed: list[WarningCode] = [each.code for each in found]
+    for code in dict.fromkeys(listed):
+        own = [place for other, place in narrow if other == code]
+        for place in own or [whole]:
+            yield code, place
 
 
-def _sentence_pairs(source: str, output: str, context: CheckContext, whole: Place) -> list[tuple[str, str, Place]]:
+def _sentence_pairs(
+    source: str, output: str, context: CheckContext, whole: TextPlace
+) -> list[tuple[str, str, TextPlace]]:
     """Sentences of a segment with their translations; nothing where their numbers differ, or there is but one."""
     if (len(source), len(output)) != ((whole.source_end or 0) - (whole.source_start or 0), whole.end - whole.start):
         return []  # they do not stand in the texts as they are
     ours, theirs = sentences(source, context.source_language), sentences(output, context.target_language)
     if len(ours) != len(theirs) or not 1 < len(ours) <= _MAX_PLACES:
         return []
-    pairs: list[tuple[str, str, Place]] = []
+    pairs: list[tuple[str, str, TextPlace]] = []
     at, start = whole.source_start or 0, whole.start
     for one, other in zip(ours, theirs, strict=True):
-        place = Place(start, start + len(other.rstrip()), at, at + len(one.rstrip()))
+        place = TextPlace(start, start + len(other.rstrip()), at, at + len(one.rstrip()))
         pairs.append((one.strip(), other.strip(), place))
         at, start = at + len(one), start + len(other)
     return pairs
@@ -201,11 +207,13 @@ class TextChecks:
         self._context = CheckContext(source_language, target_language, detector)
         self._may_be_equal = source_language is not None and may_be_equal(source_language, target_language)
         self._missing: dict[WarningCode, list[str]] = {}
-        self._places: dict[WarningCode, list[Place]] = {}
+        self._places: dict[WarningCode, list[TextPlace]] = {}
         self._sentences = [0, 0]  # of the source and of the output
         self._copied = CopiedLetters()
 
-    def add(self, source: str, output: str, found: Sequence[Finding] | None = None, place: Place | None = None) -> None:
+    def add(
+        self, source: str, output: str, found: Sequence[Finding] | None = None, place: TextPlace | None = None
+    ) -> None:
         """Add a segment and its translation. `found`: its findings, if the caller has them; `place`: where it stands."""
         found = findings(source, output, self._context) if found is None else found
         for one in found:
@@ -237,7 +245,7 @@ class TextChecks:
         )
 
 
-def warning(code: WarningCode, missing: tuple[str, ...] = (), places: tuple[Place, ...] = ()) -> TranslationWarning:
+def warning(code: WarningCode, missing: tuple[str, ...] = (), places: tuple[TextPlace, ...] = ()) -> TranslationWarning:
     """Return the warning with this code. The message names the first few of `missing`."""
     message = WARNING_CODES[code]
     if missing:

@@ -204,7 +204,7 @@ _MIN_LENGTH = 0.42
 _MAX_LENGTH = 2.6
 _MIN_LENGTH_WITH_FEWER_SENTENCES = 0.7
 _MIN_SHORT_EXTENT = 10
-_MIN_SHORT_LENGTH = 0.25
+_MIN_SHORT_LENGTH = 0.2
 _MAX_SHORT_LENGTH = 4.0
 """The bounds of shorter texts, which differ more."""
 
