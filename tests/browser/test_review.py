@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import FilePayload, Locator, Page, expect
 
 from tests.browser.conftest import audit, open_document
 from tests.browser.stage import Stage
@@ -148,11 +148,11 @@ async def test_an_exported_file_comes_back_from_a_translators_tool(review: Page)
         await review.click("#download-xliff")
     data = Path(await (await download.value).path()).read_text(encoding="utf-8")
     changed = data.replace("ko:train", "기차").replace('<g id="1">ko:opens</g>', "opens")
-    file = {"name": "letter.xliff", "mimeType": "", "buffer": changed.encode()}
-    await review.set_input_files("#xliff", file)
+    file = FilePayload(name="letter.xliff", mimeType="", buffer=changed.encode())
+    await review.set_input_files("#xliff", [file])
     notes = review.locator("#review-notes")
     await expect(notes).to_contain_text("1 segment changed")
     await expect(row(review, 2).locator(".text")).to_contain_text("기차")
-    await review.set_input_files("#xliff", {**file, "buffer": b"<xliff/>"})
+    await review.set_input_files("#xliff", [FilePayload(name="letter.xliff", mimeType="", buffer=b"<xliff/>")])
     await expect(notes).to_contain_text("no segments")
     assert await faults(review) == []

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -541,9 +541,8 @@ class Documents:
         if not taken.segments:
             raise InvalidRequest("the file has no segments", param="file")
         for first_pass in (True, False):
-            with task.file("segments.jsonl").open(encoding="utf-8") as lines:
-                segments = (ReturnedSegment(**json.loads(line)) for line in lines)
-                while batch := await SEGMENTS.run(lambda segments=segments: list(islice(segments, _TAKEN_AT_ONCE))):
+            with task.file("entries").open(encoding="utf-8") as lines:
+                while batch := await SEGMENTS.run(_next_segments, lines):
                     rows = {one.n: one for one in await self.rows(document, [one.n for one in batch])}
                     if first_pass:
                         _check_sources(batch, rows)
@@ -664,6 +663,10 @@ class Documents:
 
 
 # ---- pure functions
+
+
+def _next_segments(lines: Iterator[str]) -> list[ReturnedSegment]:
+    return [ReturnedSegment(**json.loads(line)) for line in islice(lines, _TAKEN_AT_ONCE)]
 
 
 def _check_sources(segments: Sequence[ReturnedSegment], rows: Mapping[int, StoredSegment]) -> None:

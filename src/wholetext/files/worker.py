@@ -258,9 +258,9 @@ def _read_memory(task: WorkerTask) -> dict[str, object]:
 
 
 def _read_returned(task: WorkerTask) -> dict[str, object]:
-    """Return the number of `segments`, which are in the file `segments.jsonl`."""
+    """Return the number of `segments`, which are in the file `entries`."""
     number = 0
-    with task.file("segments.jsonl").open("w", encoding="utf-8", errors="replace") as out:
+    with task.file("entries").open("w", encoding="utf-8", errors="replace") as out:
         for segment in returned.read(Path(task.folder, SOURCE).read_bytes()):
             out.write(json.dumps(asdict(segment), ensure_ascii=False) + "\n")
             number += 1
