@@ -161,6 +161,7 @@ _OTHER_BODIES = (
     Row("POST", "/v2/document/{document_id}", "/v2/document/{document}", kinds=("json",)),
     Row("POST", "/v2/document/{document_id}/result", "/v2/document/{document}/result", kinds=("json",)),
     Row("POST", "/v1/memories/import", "/v1/memories/import?name=imported", kinds=("tmx",), limits=STORING),
+    Row("POST", f"{_DOCUMENT}/xliff", "/v1/documents/{document}/xliff", kinds=("tmx",)),
     Row("PUT", "/v3/translation_memories/upload", "/v3/translation_memories/upload?token=x", kinds=("tmx",)),
     Row("POST", f"{_DEEPL_MEMORY}/export", "/v3/translation_memories/{memory}/export", kinds=("json",)),
     Row("POST", "/mcp", "/mcp", kinds=("mcp",)),

@@ -287,6 +287,7 @@ async def test_another_keys_document_is_not_found(client: Client) -> None:
         ("GET", f"{path}/result?format=tmx", {}),
         ("GET", f"{path}/segments", {}),
         ("GET", f"{path}/segments/numbers", {}),
+        ("POST", f"{path}/xliff", {"content": b"<xliff/>"}),
         ("PATCH", f"{path}/segments", {"json": {"edits": [{"n": 0}]}}),
         ("POST", f"{path}/segments/replacements", {"json": {"find": "a", "replacement": "b"}}),
         ("PATCH", f"{path}/segments/0", {"json": {"translation": "x"}}),
@@ -337,6 +338,36 @@ async def test_a_result_is_named_after_its_language(client: Client) -> None:
     document = await client.done(await client.upload(name="guide.en.md", source="en"))
     answer = await client.call("GET", f"/{document['id']}/result")
     assert answer.headers["content-disposition"].startswith('attachment; filename="guide.ja.md"')
+
+
+async def test_an_exported_xliff_file_comes_back_into_its_document_alone(client: Client) -> None:
+    text = b"Can I *pay* now?\n\nWhere is it?\n\nIt is *here* & there.\n\nYes.\n"
+    document, other = [await client.done(await client.upload(one)) for one in (text, text.replace(b"Yes", b"No"))]
+    path = f"/{document['id']}"
+    ns = "{urn:oasis:names:tc:xliff:document:1.2}"
+    xliff = ElementTree.fromstring((await client.call("GET", f"{path}/result?format=xliff")).content)
+    first, second, third, _ = xliff.iter(f"{ns}target")
+    for mark in first.iter(f"{ns}g"):
+        mark.text = "bezahlen"
+    second.text = "Wo ist es?"
+    second.set("state", "needs-review-translation")
+    third[:] = []  # its mark is gone
+    list(xliff.iter(f"{ns}trans-unit"))[3].set("approved", "yes")
+    data = ElementTree.tostring(xliff)
+    refused = await client.call("POST", f"/{other['id']}/xliff", content=data)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "file")
+    answer = (await client.call("POST", f"{path}/xliff", content=data)).json()
+    assert (answer["segments"], answer["changed"], answer["reviewed_count"]) == (4, [0, 1], 1)
+    assert [one["n"] for one in answer["refused"]] == [2]
+    segments = (await client.call("GET", f"{path}/segments")).json()["segments"]
+    assert [(one["edited"], one["reviewed"]) for one in segments] == [
+        *((True, True), (True, False), (False, False), (False, True)),
+    ]
+    assert segments[0]["translation"] == "~Can I <g1>bezahlen</g1> now?"
+    again = (await client.call("POST", f"{path}/xliff", content=data)).json()
+    assert (again["changed_count"], again["reviewed_count"], again["refused_count"]) == (0, 0, 1)
+    for wrong in (b"", b"<tmx/>", b"<xliff/>", b"<xliff><a", data.replace(b'id="1"', b'id="x"')):
+        assert (await client.call("POST", f"{path}/xliff", content=wrong)).status_code == 400
 
 
 async def test_segments_are_found_replaced_and_reviewed(client: Client) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import FilePayload, Locator, Page, expect
 
 from tests.browser.conftest import audit, open_document
 from tests.browser.stage import Stage
@@ -139,3 +141,18 @@ async def test_a_mark_goes_as_a_whole_and_is_one_when_it_is_typed(review: Page) 
     await expect(field).to_have_count(0)
     await expect(first.locator(".text")).to_have_text("Anopens ko:the ko:door.")
     await expect(first.locator(".text b")).to_have_text("nopens")
+
+
+async def test_an_exported_file_comes_back_from_a_translators_tool(review: Page) -> None:
+    async with review.expect_download() as download:
+        await review.click("#download-xliff")
+    data = Path(await (await download.value).path()).read_text(encoding="utf-8")
+    changed = data.replace("ko:train", "기차").replace('<g id="1">ko:opens</g>', "opens")
+    file = FilePayload(name="letter.xliff", mimeType="", buffer=changed.encode())
+    await review.set_input_files("#xliff", [file])
+    notes = review.locator("#review-notes")
+    await expect(notes).to_contain_text("1 segment changed")
+    await expect(row(review, 2).locator(".text")).to_contain_text("기차")
+    await review.set_input_files("#xliff", [FilePayload(name="letter.xliff", mimeType="", buffer=b"<xliff/>")])
+    await expect(notes).to_contain_text("no segments")
+    assert await faults(review) == []

@@ -12,19 +12,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from dragoman import types as translation
 from dragoman.api import openapi, schemas
 from dragoman.api.answers import OpenFileResponse, file_headers, while_connected
-from dragoman.api.forms import FileForm, receive_file
+from dragoman.api.forms import FileForm, receive_body, receive_file
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, check_direction, parse_terms
 from dragoman.errors import InvalidRequest
 from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.service.document_runs import report_of
 from dragoman.service.document_search import MOST_FOUND, SegmentQuery, Where
 from dragoman.service.documents import MOST_TRANSLATION_CHARACTERS, DocumentOptions
+from dragoman.storage.document_files import full_disk_reported
 from dragoman.storage.documents import DocumentState, StoredDocument
-from dragoman.threads import RESULTS, SEGMENTS
+from dragoman.threads import RESULTS, SEGMENTS, UPLOADS
 from dragoman.types import Options
 from dragoman.version import writer
 from wholetext.files import exports
 from wholetext.files.segmentfile import SegmentEdit, SegmentKind, StoredSegment
+from wholetext.files.worker import SOURCE
 from wholetext.markup.dialects import DIALECTS
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
@@ -207,6 +209,24 @@ class EditsAnswer(BaseModel):
 
     segments: list[SegmentOut]
     conflicts: list[int]
+
+
+class RefusedOut(BaseModel):
+    """A segment of a file that was not set."""
+
+    n: int
+    message: str
+
+
+class TakenBackAnswer(BaseModel):
+    """What a file that came back has changed; of each list the first 1,000."""
+
+    segments: Annotated[int, Field(description="In the file.")]
+    changed: list[int]
+    changed_count: int
+    reviewed_count: Annotated[int, Field(description="Approved in the file, with the translation as it was.")]
+    refused: list[RefusedOut]
+    refused_count: int
 
 
 class NumbersAnswer(BaseModel):
@@ -513,6 +533,40 @@ async def replacements(id: Id, body: ReplaceBody, service: Service, account: Cal
     changes, after = await documents.replacements(document, query, body.replacement, body.first, body.limit)
     shown = [ReplacementOut(segment=SegmentOut.of(one), replaced=text) for one, text in changes]
     return ReplacementsAnswer(changes=shown, next=after)
+
+
+@router.post(
+    "/{id}/xliff",
+    summary="Take an exported XLIFF file back",
+    responses=_errors(404, 413, 422),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {exports.MEDIA_TYPES["xliff"]: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def take_back(id: Id, request: Request, service: Service, account: Caller) -> TakenBackAnswer:
+    """The file of `…/result?format=xliff`, after a translator's tool changed it, whatever the Content-Type. Translations that
+    are others now are set, if they have the marks of their sources, and count as reviewed unless their state is `needs-…` or
+    `new`; approved ones count as reviewed. A file with a source that is not the document's is refused."""
+    documents = service.documents
+    document = await documents.get(id, account)
+    upload = service.memories.uploads.begin(account.id)
+    try:
+        with full_disk_reported():
+            await receive_body(request, upload.path / SOURCE, service.max_file_bytes)
+            taken = await documents.take_back(document, upload.path)
+    finally:
+        await UPLOADS.run(upload.discard)
+    return TakenBackAnswer(
+        segments=taken.segments,
+        changed=taken.changed[:MAX_PAGE],
+        changed_count=len(taken.changed),
+        reviewed_count=len(taken.reviewed),
+        refused=[RefusedOut(n=n, message=message) for n, message in taken.refused[:MAX_PAGE]],
+        refused_count=len(taken.refused),
+    )
 
 
 @router.patch("/{id}/segments", summary="Edit translations", responses=_errors(404, 422))

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
@@ -47,8 +49,11 @@ from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, MOVING, D
 from dragoman.threads import RUNS, SEGMENTS, UPLOADS
 from dragoman.types import Account, ApiName, Example, Translation
 from wholetext.files import formats
+from wholetext.files.content import ReadOptions
+from wholetext.files.exports import read_again
+from wholetext.files.returned import ReturnedSegment
 from wholetext.files.segmentfile import Edited, Page, SegmentEdit, StoredSegment
-from wholetext.files.worker import SOURCE
+from wholetext.files.worker import RETURNED, SOURCE, WorkerTask
 from wholetext.markup import marks
 from wholetext.markup.marks import MARK
 
@@ -62,6 +67,8 @@ MOST_EDITED_CHARACTERS = 20_000_000
 """Of the translations of all segments that one edit changes."""
 MOST_TRANSLATION_CHARACTERS = 100_000
 """Of a person's translation of a segment."""
+_TAKEN_AT_ONCE = 500
+"""Segments that come back, in one transaction."""
 _BEATS = 4
 """How often a server reports that it lives, within the time after which it is taken for dead."""
 
@@ -73,6 +80,17 @@ class ResultFile:
     file: BinaryIO
     name: str
     media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What a file of `segments` has changed: numbers of those with another translation, of those that are reviewed now, and of
+    those that could not be set, with the reason."""
+
+    segments: int
+    changed: list[int] = field(default_factory=list[int])
+    reviewed: list[int] = field(default_factory=list[int])
+    refused: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
 
 class Turns:
@@ -510,6 +528,28 @@ class Documents:
             await self._parts.memories.remember(document.account_id, EDITS, document.source, document.target, approved)
         return edited
 
+    async def take_back(self, document: StoredDocument, folder: Path) -> TakenBack:
+        """Set the translations of an XLIFF export of the document that comes back, from the file `source` in a folder.
+
+        Raises `InvalidFile`, and `InvalidRequest` for the file of another document: then nothing is changed.
+        """
+        _check_done(document)
+        task = WorkerTask("read", str(folder), ReadOptions(RETURNED, ""))
+        with file_errors():
+            report = await self._parts.memories.workers.run(task)
+        taken = TakenBack(report["segments"])
+        if not taken.segments:
+            raise InvalidRequest("the file has no segments", param="file")
+        for first_pass in (True, False):
+            with task.file("entries").open(encoding="utf-8") as lines:
+                while batch := await SEGMENTS.run(_next_segments, lines):
+                    rows = {one.n: one for one in await self.rows(document, [one.n for one in batch])}
+                    if first_pass:
+                        _check_sources(batch, rows)
+                    elif edits := await SEGMENTS.run(_edits_of, batch, rows, taken):
+                        await self.edit_all(document, edits)
+        return taken
+
     async def rows(self, document: StoredDocument, numbers: Sequence[int]) -> list[StoredSegment]:
         """Return the segments of these numbers, in their order, as far as there are any."""
         if not document.segments:
@@ -623,6 +663,43 @@ class Documents:
 
 
 # ---- pure functions
+
+
+def _next_segments(lines: Iterator[str]) -> list[ReturnedSegment]:
+    return [ReturnedSegment(**json.loads(line)) for line in islice(lines, _TAKEN_AT_ONCE)]
+
+
+def _check_sources(segments: Sequence[ReturnedSegment], rows: Mapping[int, StoredSegment]) -> None:
+    """Raises `InvalidRequest` for a segment that is not of the document."""
+    for one in segments:
+        if one.n not in rows or read_again(rows[one.n].source) != read_again(one.source):
+            raise InvalidRequest(
+                f"the file is of another document: segment {one.n + 1} is not of this one", param="file"
+            )
+
+
+def _edits_of(
+    segments: Sequence[ReturnedSegment], rows: Mapping[int, StoredSegment], taken: TakenBack
+) -> list[SegmentEdit]:
+    """What segments that came back change; it is noted in `taken`, and what cannot be set too."""
+    edits = list[SegmentEdit]()
+    for one in segments:
+        row, target = rows[one.n], one.target
+        is_changed = target is not None and read_again(target) != read_again(row.translation or row.source)
+        if target is None:
+            taken.refused.append((one.n, "it has no translation that can be read"))
+        elif is_changed:
+            try:
+                _check_edit(row, target, all_equal=False)
+            except InvalidRequest as wrong:
+                taken.refused.append((one.n, wrong.message))
+            else:
+                taken.changed.append(one.n)
+                edits.append(SegmentEdit(one.n, target, reviewed=not one.is_open))
+        elif one.is_approved and not row.reviewed:
+            taken.reviewed.append(one.n)
+            edits.append(SegmentEdit(one.n))
+    return edits
 
 
 def clean_name(name: str) -> str:

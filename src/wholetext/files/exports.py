@@ -107,5 +107,10 @@ def characters(text: str) -> str:
     return escape(NOT_XML.sub("", text))
 
 
+def read_again(text: str) -> str:
+    """Return a text as it is read from a file that it was written to: XML has no control characters, and one line break."""
+    return NOT_XML.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+
+
 def attribute(text: str) -> str:
     return quoteattr(NOT_XML.sub("", text))

@@ -39,7 +39,7 @@ from time import monotonic
 from typing import Any, Literal, cast
 
 from wholetext.errors import DiskFull, InvalidFile, UnsupportedFile, WholetextError
-from wholetext.files import formats, tmx
+from wholetext.files import formats, returned, tmx
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.segmentfile import SegmentFile, SourceUnit
 from wholetext.files.xmlpart import DEEPEST
@@ -49,6 +49,8 @@ log = logging.getLogger("wholetext.files")
 
 SOURCE = "source"
 TMX = "tmx"
+RETURNED = "returned"
+"""Instead of the extension of a format: an export of segments that comes back, as `returned` reads it."""
 MAX_RESULT_BYTES = 2**29
 MAX_TEXT_BYTES = 2**28
 """Of a file's texts with their places and contexts, which are stored together."""
@@ -255,6 +257,16 @@ def _read_memory(task: WorkerTask) -> dict[str, object]:
     return {"entries": entries, "skipped": skipped}
 
 
+def _read_returned(task: WorkerTask) -> dict[str, object]:
+    """Return the number of `segments`, which are in the file `entries`."""
+    number = 0
+    with task.file("entries").open("w", encoding="utf-8", errors="replace") as out:
+        for segment in returned.read(Path(task.folder, SOURCE).read_bytes()):
+            out.write(json.dumps(asdict(segment), ensure_ascii=False) + "\n")
+            number += 1
+    return {"segments": number}
+
+
 def _write(task: WorkerTask) -> dict[str, object]:
     """Return `warnings`."""
     source, translations = Path(task.folder, SOURCE).read_bytes(), SegmentFile(task.file("segments")).translations()
@@ -275,7 +287,7 @@ def answer(line: bytes) -> dict[str, object]:
     try:
         if task.op == "write":
             return _write(task)
-        return _read_memory(task) if task.options.extension == TMX else _read(task)
+        return {TMX: _read_memory, RETURNED: _read_returned}.get(task.options.extension, _read)(task)
     except WholetextError as error:
         return {"code": error.code, "message": error.message[:LONGEST_MESSAGE], "param": error.param}
     except (MemoryError, SystemError):  # CPython's error of a library in C that ends without one: it found no memory

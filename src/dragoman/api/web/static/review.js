@@ -41,6 +41,11 @@ export class Review {
     download("download");
     download("download-xliff", "xliff");
     download("download-tmx", "tmx");
+    const xliff = byId("xliff");
+    xliff.addEventListener("change", async () => {
+      await this.takeBack(xliff.files[0]);
+      xliff.value = ""; // the same file may be chosen again
+    });
     byId("review-delete").addEventListener("click", () => deleted(this.document).then((gone) => gone && onDeleted(), report));
     byId("review-drafts").querySelector("button").addEventListener("click", () => this.goToDraft());
     this.next.addEventListener("click", () => this.step(1));
@@ -86,11 +91,27 @@ export class Review {
     say(byId("review-facts"), this.facts(one));
     this.progress.show(one);
     this.remark(one);
-    for (const id of ["download", "download-xliff", "download-tmx"]) byId(id).disabled = one.state !== "done";
+    for (const id of ["download", "download-xliff", "download-tmx", "xliff"]) byId(id).disabled = one.state !== "done";
     this.next.disabled = this.previous.disabled = !one.doubtful;
     say(byId("doubtful-count"), this.doubt(one));
     this.showSegments(one);
     return one.state === "queued" || one.state === "translating";
+  }
+
+  /** An exported file comes back from a translator's tool: say what it has changed. */
+  async takeBack(file) {
+    this.report();
+    try {
+      const taken = await server.takeBack(this.id, file);
+      const { changed_count: changed, reviewed_count: reviewed, refused, refused_count: left } = taken;
+      const counts = [`${plural(changed, "segment")} changed`, reviewed ? `${count(reviewed)} approved` : "", left ? `${count(left)} not taken` : ""];
+      const items = refused.map(({ n, message }) => el("li", {}, `${count(n + 1)}: ${message}`));
+      this.notes.replaceChildren(el("p", {}, `${file.name}: ${counts.filter(Boolean).join(", ")}.`), ...(items.length ? [el("ul", {}, ...items)] : []));
+      this.list.show(this.list.numbers, this.list.about.find);
+      this.feed.ask();
+    } catch (error) {
+      this.report(error);
+    }
   }
 
   facts({ source, target, detected, segments, characters, expires }) {

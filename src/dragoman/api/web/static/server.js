@@ -234,6 +234,11 @@ export function editSegments(id, edits) {
   return json(documentPath(id, "/segments"), { method: "PATCH", body: JSON.stringify({ edits }), headers: JSON_BODY, wanted: true });
 }
 
+/** Set the translations of an exported XLIFF file that comes back: `{segments, changed_count, reviewed_count, refused, refused_count}`. */
+export function takeBack(id, file) {
+  return json(documentPath(id, "/xliff"), { method: "POST", body: file, headers: { "Content-Type": "application/xliff+xml" }, wanted: true });
+}
+
 /** Change a segment, `{translation, reviewed, all_equal}`; the changed segments. */
 export async function editSegment(id, n, change) {
   const body = JSON.stringify(change);

@@ -1,0 +1,55 @@
+"""An export of segments that a translator's tool has changed, read again."""
+
+from __future__ import annotations
+
+import pytest
+
+from wholetext.errors import InvalidFile
+from wholetext.files.exports import BilingualSegment, export, read_again
+from wholetext.files.returned import ReturnedSegment, read
+
+SEGMENTS = [
+    BilingualSegment(0, "line 1", "The <g1>train</g1> & <x2/>bus", "Der <g1>Zug</g1> & <x2/>Bus"),
+    BilingualSegment(1, "line 2", "a\r\nb\x1b", "c\rd", doubtful=True, notes=("doubt",)),
+    BilingualSegment(7, "line 3", "<g1><g2>x</g2></g1>", "<g1><g2>y</g2></g1>", edited=True),
+]
+
+
+def file(old: str = "", new: str = "") -> bytes:
+    return "".join(export(SEGMENTS, "xliff", "a.md", "en", "de", ("dragoman", "1"))).replace(old, new).encode()
+
+
+def test_what_was_exported_is_read_as_it_was() -> None:
+    assert [*read(file())] == [
+        ReturnedSegment(0, SEGMENTS[0].source, SEGMENTS[0].target),
+        ReturnedSegment(1, read_again("a\r\nb\x1b"), read_again("c\rd"), is_open=True),
+        ReturnedSegment(7, SEGMENTS[2].source, SEGMENTS[2].target, is_approved=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "target"),
+    [
+        ("Der ", '<mrk mtype="seg" mid="0">Die </mrk>', "Die <g1>Zug</g1> & <x2/>Bus"),
+        ("Der ", '<bpt id="3">b</bpt>Der ', None),
+        ('<x id="2"/>Bus', "Bus", "Der <g1>Zug</g1> & Bus"),
+        ("Zug", "<![CDATA[<Zug>]]>", "Der <g1><Zug></g1> & <x2/>Bus"),
+    ],
+)
+def test_a_changed_translation_is_read_with_its_marks(old: str, new: str, target: str | None) -> None:
+    assert next(read(file(old, new))).target == target
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("<xliff", "<tmx"), ('id="7"', 'id="x"'), ('id="7"', f'id="{"9" * 40}"'), ("</body>", ""), ("The ", "<ph>a</ph>")],
+)
+def test_a_file_that_is_no_export_is_refused(old: str, new: str) -> None:
+    with pytest.raises(InvalidFile):
+        list(read(file(old, new)))
+
+
+def test_entities_of_a_file_are_not_expanded() -> None:
+    declared = '<!DOCTYPE xliff [<!ENTITY a "aaaaaaaa">]><xliff'
+    with pytest.raises(InvalidFile):
+        list(read(file("<xliff", declared)))
