@@ -897,6 +897,7 @@ async def test_segments_similar_to_an_edited_one_are_translated_again_after_it(
         before = await text_of(of, document)
         changed = await of.translate_similar(document, 0, ANONYMOUS)
         assert [(one.n, one.edited, "へや" in (one.translation or "")) for one in changed] == [(1, False, True)]
+        assert [(one.examples > 0, one.best_similarity) for one in changed] == [(True, None)]
         document = await of.get(document.id, ANONYMOUS)
         segments = await of.all_segments(document)
         assert [one.edited for one in segments] == [True, False, True, False]

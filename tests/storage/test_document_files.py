@@ -161,7 +161,7 @@ async def test_what_the_machine_wrote_comes_back_and_what_is_reviewed_stays(
 ) -> None:
     await with_segments(files, tmp_path)
     doubt: list[dict[str, object]] = [{"code": "c"}]
-    await files.store(ID, [Result(n, f"t{n}", None, doubt, memory=n == 1, examples=n == 2) for n in range(7)])
+    await files.store(ID, [Result(n, f"t{n}", None, doubt, memory=n == 1, examples=2 * (n == 2)) for n in range(7)])
 
     async def kinds(n: int) -> str:
         wanted: list[SegmentKind] = ["doubtful", "edited", "reviewed", "unreviewed", "memory", "examples"]
@@ -183,6 +183,20 @@ async def test_what_the_machine_wrote_comes_back_and_what_is_reviewed_stays(
     ]
     assert [await kinds(n) for n in (0, 1)] == ["doubtful unreviewed", "doubtful unreviewed memory"]
     assert restored.doubtful == 6
+
+
+async def test_a_segment_has_its_examples_until_a_person_edits_it(files: DocumentFiles, tmp_path: Path) -> None:
+    await with_segments(files, tmp_path)
+    await files.store(ID, [Result(0, "t", None, (), examples=3, best_similarity=86.6), Result(1, "t", None, ())])
+
+    async def examples() -> list[tuple[int, float | None]]:
+        return [(one.examples, one.best_similarity) for one in await files.rows(ID, [0, 1])]
+
+    assert await examples() == [(3, 86.6), (0, None)]
+    await files.edit(ID, [SegmentEdit(0, "x")])
+    assert await examples() == [(0, None), (0, None)]
+    await files.edit(ID, [SegmentEdit(0, "t")])
+    assert await examples() == [(3, 86.6), (0, None)]
 
 
 async def test_an_edit_of_another_translation_than_is_there_changes_nothing(
@@ -212,7 +226,7 @@ async def test_segments_of_a_folder_of_before_are_read_and_edited(tmp_path: Path
     await with_segments(files, tmp_path)
     await files.edit(ID, [SegmentEdit(1, "x")])
     with closing(sqlite3.connect(tmp_path / ID / "segments.db", isolation_level=None)) as connection:
-        for column in ("machine", "reviewed", "examples", "looks"):
+        for column in ("machine", "reviewed", "examples", "best_similarity", "looks"):
             connection.execute(f"ALTER TABLE segments DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 0")
     page = await files.page(ID, 0, 2)

@@ -136,7 +136,11 @@ class SegmentOut(BaseModel):
     reviewed: Annotated[bool, Field(description="A person has approved it, as it is or by editing it.")]
     machine: Annotated[str | None, Field(description="The machine's translation of an edited one; null: not known.")]
     memory: Annotated[bool, Field(description="Its translation, or a part of it, is from a translation memory.")]
-    examples: Annotated[bool, Field(description="The model was shown similar texts with their translations.")]
+    examples: Annotated[int, Field(description="How many texts with their translations the model was shown.")]
+    best_similarity: Annotated[
+        float | None,
+        Field(description="Of an entry of a translation memory among the examples, 0 to 100; null: there was none."),
+    ]
     equal: Annotated[int, Field(description="How many other segments have the same source.")]
     looks: Annotated[
         dict[str, str],

@@ -587,5 +587,6 @@ def _result(n: int, translation: Translation, progress: _Progress) -> Result:
         translation.confidence,
         warnings,
         memory=translation.memory is not None,
-        examples=bool(translation.examples),
+        examples=len(translation.examples),
+        best_similarity=round(max((one.similarity for one in translation.examples), default=0.0), 1) or None,
     )

@@ -132,7 +132,8 @@ _segments = Table(
     Column("equal", Integer, nullable=False),
     Column("machine", _Utf8),
     Column("reviewed", Boolean, nullable=False, server_default=false()),
-    Column("examples", Boolean, nullable=False, server_default=false()),
+    Column("examples", Integer, nullable=False, server_default="0"),
+    Column("best_similarity", Float),
     Column("looks", Text, nullable=False, server_default="{}"),
     Index("ix_document_segments_doubtful", "document_id", "doubtful", "n"),
 )
@@ -144,13 +145,13 @@ _CONDITIONS: dict[SegmentKind | None, ColumnElement[bool]] = {
     "reviewed": _segments.c.reviewed,
     "unreviewed": not_(_segments.c.reviewed),
     "memory": and_(_segments.c.memory, not_(_segments.c.edited)),
-    "examples": and_(_segments.c.examples, not_(_segments.c.edited)),
+    "examples": and_(_segments.c.examples > 0, not_(_segments.c.edited)),
 }
 
 
 def _segment(row: Any) -> StoredSegment:
     values: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(StoredSegment)}
-    origin: dict[str, Any] = {name: values[name] and not row.edited for name in ("memory", "examples")}
+    origin: dict[str, Any] = {"memory": False, "examples": 0, "best_similarity": None} if row.edited else {}
     return StoredSegment(**{**values, **origin, "warnings": json.loads(row.warnings), "looks": json.loads(row.looks)})
 
 
@@ -338,6 +339,7 @@ class DatabaseFiles:
                 "doubtful": bool(one.warnings),
                 "memory": one.memory,
                 "examples": one.examples,
+                "best_similarity": one.best_similarity,
             }
             for one in results
         ]

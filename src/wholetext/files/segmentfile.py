@@ -25,6 +25,7 @@ _ADDED = {
     "machine": "TEXT",
     "reviewed": "INTEGER NOT NULL DEFAULT 0",
     "examples": "INTEGER NOT NULL DEFAULT 0",
+    "best_similarity": "REAL",
     "looks": "TEXT NOT NULL DEFAULT '{}'",
 }
 """Columns that files of before version 1 do not have."""
@@ -71,7 +72,8 @@ class SourceUnit:
     memory: bool = False
     machine: str | None = None
     reviewed: bool = False
-    examples: bool = False
+    examples: int = 0
+    best_similarity: float | None = None
     looks: str = "{}"
 
 
@@ -88,14 +90,16 @@ class Units:
 @dataclass(frozen=True, slots=True)
 class Result:
     """The translation of segment `n`. `warnings` are objects of `code`, `message` and `missing`. `memory`: some of it, or all,
-    is from a translation memory. `examples`: the model was shown similar texts with their translations."""
+    is from a translation memory. `examples`: how many texts with their translations the model was shown; `best_similarity`: of
+    the entries of memories among them, 0 to 100; None: there were none."""
 
     n: int
     translation: str
     confidence: float | None
     warnings: Sequence[dict[str, object]]
     memory: bool = False
-    examples: bool = False
+    examples: int = 0
+    best_similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,8 @@ class StoredSegment:
     memory: bool = False
     machine: str | None = None
     reviewed: bool = False
-    examples: bool = False
+    examples: int = 0  # of what no person has edited, like `memory`
+    best_similarity: float | None = None
     looks: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -160,15 +165,15 @@ class Page:
 
 _COLUMNS = (
     "n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory AND NOT edited, machine, reviewed, "
-    "examples AND NOT edited, looks"
+    "CASE WHEN edited THEN 0 ELSE examples END, CASE WHEN edited THEN NULL ELSE best_similarity END, looks"
 )
 _UNIT_COLUMNS = [one.name for one in fields(SourceUnit)]
-_FLAGS = ("follows", "doubtful", "edited", "memory", "reviewed", "examples")
+_FLAGS = ("follows", "doubtful", "edited", "memory", "reviewed")
 
 
 def _segment(row: tuple[Any, ...]) -> StoredSegment:
     n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory, machine, *of_page = row
-    reviewed, examples, looks = of_page
+    reviewed, examples, best_similarity, looks = of_page
     return StoredSegment(
         n,
         place,
@@ -182,7 +187,8 @@ def _segment(row: tuple[Any, ...]) -> StoredSegment:
         bool(memory),
         machine,
         bool(reviewed),
-        bool(examples),
+        examples,
+        best_similarity,
         json.loads(looks),
     )
 
@@ -249,8 +255,8 @@ class SegmentFile:
         """Store translations, as one transaction. Those of people stay: a server that others took for dead may come late."""
         with self._connected() as connection:
             connection.executemany(
-                "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ?, memory = ?, examples = ? "
-                "WHERE n = ? AND NOT edited AND NOT reviewed",
+                "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ?, memory = ?, examples = ?, "
+                "best_similarity = ? WHERE n = ? AND NOT edited AND NOT reviewed",
                 (
                     (
                         one.translation,
@@ -259,6 +265,7 @@ class SegmentFile:
                         bool(one.warnings),
                         one.memory,
                         one.examples,
+                        one.best_similarity,
                         one.n,
                     )
                     for one in results
