@@ -186,7 +186,8 @@ def test_what_surely_asks_for_a_translation_and_is_not_clear(user: str, system: 
         ("Translate the values to Danish, keep the keys.", "menu.save=Save\nmenu.open=Open", None),
         (
             "Translate the lines to Danish. Put the output between <OUT> and </OUT>.",
-            "The lines are between <LINES> and </LINES>. An example:\n<LINES>\nEn.\n</LINES>\n\nNow translate:\n<LINES>\nTwo.\n</LINES>",
+            "The lines are between <LINES> and </LINES>. An example:\n<LINES>\nEn.\n</LINES>\n\n"
+            "Now translate:\n<LINES>\nTwo.\n</LINES>",
             "Two.",
         ),
     ],
