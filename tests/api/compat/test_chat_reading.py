@@ -163,10 +163,39 @@ def test_what_surely_asks_for_a_translation_and_is_not_clear(user: str, system: 
             "Good evening.",
             "<result>\nGood evening.\n</result>",
         ),
+        ("Translate into Danish.", "Title: Soup\nAuthor: Ida\nSource: Peel the carrots.", "Peel the carrots."),
+        ("Translate into Danish.", "PREVIOUS: Wait.\nCURRENT: Peel the carrots.\nNEXT: Now stir.", "Peel the carrots."),
+        ("Traduce al danés lo que escribe el usuario.", 'texto a traducir: "Peel the carrots."', "Peel the carrots."),
+        (None, "Translate to Danish.\n\nEnglish: One.\nDanish: En.\nEnglish: Two.\nDanish:", "Two."),
+        (None, "English: Peel the carrots.\nDanish:", "Peel the carrots."),
+        (None, "Translate to Danish.\n\nText to translate:\n<<<\nPeel the carrots.\n>>>", "Peel the carrots."),
+        (None, "Translate the text below the line to Danish.\n=====\nPeel the carrots.", "Peel the carrots."),
+        (None, "Translate to Danish:\n[BEGIN TEXT]\nPeel the carrots.\n[END TEXT]", "Peel the carrots."),
+        (None, "请把英文「Peel the carrots.」翻译成丹麦语，只输出译文", "Peel the carrots."),
+        (
+            None,
+            "Translate the text below into clear, readable Danish.\n\nRules:\n- Return only the translation.\n\nPeel.",
+            "Peel.",
+        ),
+        ("Translate the `body` field to Danish. Keep `kind` as it is.", '{"kind": "x y", "body": "Peel."}', None),
+        (
+            "Translate each line to Danish and separate the translations by a line of %%%.",
+            "1. Peel.\n2. Stir.",
+            "1. Peel.\n%%%\n2. Stir.",
+        ),
+        ("Translate the values to Danish, keep the keys.", "menu.save=Save\nmenu.open=Open", None),
+        (
+            "Translate the lines to Danish. Put the output between <OUT> and </OUT>.",
+            "The lines are between <LINES> and </LINES>. An example:\n<LINES>\nEn.\n</LINES>\n\n"
+            "Now translate:\n<LINES>\nTwo.\n</LINES>",
+            "Two.",
+        ),
     ],
 )
-def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: str, expected: str) -> None:
-    assert copied(task(user, None, system)) == expected
+def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: str, expected: str | None) -> None:
+    found = task(user, None, system)
+    assert copied(found) == (expected or user)
+    assert not {"x y", "menu.save"}.intersection(found.texts)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +207,11 @@ def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: st
         ),
         ('{"a": "Open"}', 'Translate to Czech. Return {"translations": {"id": "…"}, "names": {"name": "…"}}'),
         ("Translate the text below.\n\nText:\nen: Save\nfr: Enregistrer", "Translate to Czech."),
+        ("The ferry leaves.", "Translate to Czech and add an explanation of the idioms."),
+        ("The ferry leaves.", "Translate to Czech. Offer three different translations."),
+        ("The ferry leaves.", 'Translate to Czech. Reply as {"language": "<detected>", "translation": "<Czech>"}'),
+        ("**Text:**\nThe ferry leaves.\n\n**Passengers:**\n- Ida", "Translate the text to Czech."),
+        ("Context:\nA harbour.\n\nThe ferry leaves.", "Translate the text to Czech."),
     ],
 )
 def test_an_answer_of_more_than_translations_is_not_clear(user: str, system: str) -> None:

@@ -130,6 +130,8 @@ def parse(
     ask for a translation whose text or form is not clear, `UnknownPrompt` for others that are not understood,
     `InvalidRequest` for those that cannot be read, and `TooManyTexts` for over `max_texts`.
     """
+    if messages and all(role == "system" for role, _ in messages):
+        messages = [*messages[:-1], ("user", messages[-1][1])]
     if not messages or messages[-1][0] != "user":
         raise InvalidRequest("the last message is not the user's; it must hold the text", param="messages")
     request = _Request.of(messages, target)
@@ -240,7 +242,7 @@ class _Request:
         is_labelled = len(codes) == len(lines)
         is_said = bool(self.said.targets) or chat_languages.tells(part.about)
         is_request = not is_said and not part.is_marked and any(chat_languages.requested(part.text))
-        if is_request or (is_labelled and len(lines) > 1):
+        if is_request or (is_labelled and len(lines) > 1) or chat_text.has_labels(part):
             raise UnclearPrompt(_NO_PART, param="messages")
         return replace(part, text=part.text.lstrip()[codes[0].end() :]) if is_labelled else part
 
@@ -248,7 +250,7 @@ class _Request:
         """Raises `UnclearPrompt` where the message has an empty element that its instructions describe: a place for what is no
         translation."""
         for place in islice(_EMPTY_ELEMENT.finditer(self.message, max(len(self.message) - _MAX_TOLD, 0)), 10):
-            if f"<{place[1]}" in about:
+            if f"<{place[1]}" in about and chat_languages.words("wrapped").search(about) is None:
                 message = f"the answer is to have {place[0][:50]!r} filled, which no translation fills: {HELP}"
                 raise UnclearPrompt(message, param="messages")
 
@@ -298,7 +300,7 @@ class _Request:
             return True
         # the request's language goes before that of an instruction, or the instruction names none that is known
         sentences = re.split(r"[.!?。]\s|\n", part.about)
-        is_long = len(part.about.strip()) > _LONG
+        is_long = len(part.about.strip()) > _LONG or self.said.asks
         is_clear = is_long or (
             (part.is_marked or part.before.endswith("\n"))
             and any(len(one) > _CLEAR and chat_languages.asks(one) for one in sentences)
@@ -313,8 +315,8 @@ class _Request:
         if self.told and not self.said.asks and chat_languages.words("neutral").fullmatch(self.told) is None:
             raise UnknownPrompt(f"the system message is not understood: {HELP}", param="messages")
         requested = chat_languages.requested(self.message) if not self.said.targets else ()
-        is_labelled = not self.said.targets and chat_text.is_labelled(self.message)
-        is_around = self.is_framed or chat_text.is_instructed(self.message) or is_labelled
+        is_labelled = chat_text.is_labelled(self.message)
+        is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
         if is_request or (self.said.asks and is_around):
             raise UnclearPrompt(_NO_PART, param="messages")

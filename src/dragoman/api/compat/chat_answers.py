@@ -30,14 +30,24 @@ Item = TypeVar("Item")
 _KEYS = keys()
 """Names of fields, by what they have."""
 _TONES: Mapping[str, Formality] = {"formal": "prefer_more", "casual": "prefer_less", "informal": "prefer_less"}
-_JSON_WANTED = re.compile(r"\bjson\b", re.IGNORECASE)
-_OTHER_FORM = re.compile(r"\b(?:yaml|xml|csv)\b", re.IGNORECASE)
+_JSON_WANTED = re.compile(r"(?<![a-z])json(?![a-z])", re.IGNORECASE)
+_OTHER_FORM = re.compile(
+    r"(?<!/)\b(?:yaml|xml|csv)\b(?![/ -](?:tags?|elements?|markup|placeholders?)\b)", re.IGNORECASE
+)
+_SENTENCE = re.compile(r"[^.!?。！？;\n]+")
+_TEMPLATE = re.compile(r"(?:^[ \t>*-]*[\w ]{2,30}:[ \t]*[<\[({][^\n]{1,60}[>\])}][ \t]*(?:\n|\Z)){2,}", re.MULTILINE)
+"""An answer of several lines, each with a label."""
 _JSON_REFUSED = re.compile(r"\b(?:no|not|without|never|nor|non)\b[^.\n]{0,40}\bjson\b", re.IGNORECASE)
 _SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
 _SHOWN_ENTRY = re.compile(r"\"(\w{1,40})\"\s*:\s*\{\s*\"")
 _SHOWN_ITEM = re.compile(r"\{((?:[^{}\[\]\"]{1,100}+|\"[^\"\n]{0,300}+\"){1,40}+)\}")
 _SHOWN_KEY = re.compile(r"[\"'](\w{1,40})\\?[\"']\s*:")
 _STRINGS_WANTED = re.compile(r"\barray (?:of|with)(?: \w+){0,3} (?:translated strings|translations)\b", re.IGNORECASE)
+_OBJECTS = re.compile(r"\bobjects (?:with|having|containing)\b[^.\n]{0,80}", re.IGNORECASE)
+_OBJECT_WANTED = re.compile(
+    r"\b(?:reply|respond|answer|return|output)\b[^.\n]{0,40}\{\s*[\"']\w+[\"']\s*:", re.IGNORECASE
+)
+_INPUT = re.compile(r"\binput\b|\bgiven\b", re.IGNORECASE)
 _MAPPING = re.compile(
     r"\b(?:object|json|dict\w*)\b[^.\n]{0,40}\b(?:mapping|keyed|maps|whose keys are)\b|\{\s*\"\d+\"\s*:\s*\"",
     re.IGNORECASE,
@@ -57,6 +67,15 @@ _YAML_ITEM = re.compile(
 _YAML_SHOWN = re.compile(r"^[ \t]*- (?:id|key|index|n):[^\n]*((?:\n[ \t]+\w{1,40}:[^\n]*)+)", re.MULTILINE)
 _WRITTEN_TO = re.compile(r"\b(?:into|to|in|under) the [\"'`](\w{1,40})[\"'`] field", re.IGNORECASE)
 _COUNTED = re.compile(r"\bnumber|\blines?\b|\bindex|\bids?\b|行|编号|番号|번호", re.IGNORECASE)
+_ANSWER = re.compile(r"\b(?:translat(?:ions?|ed)|outputs?|answers?|return|respon\w+)\b", re.IGNORECASE)
+_KEYS_STAY = re.compile(
+    r"\bvalues\b[\s\S]{0,200}\bkeys?\b|\bkeys?\b[\s\S]{0,200}\bvalues\b|\.properties\b|\.env\b", re.IGNORECASE
+)
+_KEY_LINE = re.compile(r"^[ \t]*[\w.-]{1,80}[ \t]*(?P<sep>[=:])[ \t]*(?=[^\s])", re.MULTILINE)
+_KEPT = re.compile(
+    r"\b(?:not|never|keep|copy|copied|unchanged|preserve|same|as (?:it is|is|they are))\b|n.t\b|不|保持|保留|勿",
+    re.IGNORECASE,
+)
 _NEGATED = re.compile(r"\b(?:without|not|no|never|don't)\b", re.IGNORECASE)
 
 
@@ -66,20 +85,23 @@ def read(message: str, about: str, most: int) -> Outline | None:
 
     Raises `UnclearPrompt` where the texts or the form are not clear, and `TooManyTexts` for over `most`.
     """
+    _check_answer(about)
     parsed = parsed_json(message)
-    wants_json = _JSON_WANTED.search(about) is not None and _JSON_REFUSED.search(about) is None
+    is_named = _JSON_WANTED.search(about) is not None or (parsed is None and _OBJECT_WANTED.search(about) is not None)
+    wants_json = is_named and _JSON_REFUSED.search(about) is None
     if parsed is not None:
         found = _json(message, parsed, about)
         if found is None or not found.texts:
             raise UnclearPrompt("the form of the answer to a message in JSON is not understood", param="messages")
     else:
         found = _lines_of_json(message, about, most)
-        if found is None and re.match(r"\s*(?:\[\s*[\[{\"]|\{\s*\")", message) is not None:
+        if found is None and re.match(r"\s*(?:\[\s*(?:\[\s*[\[{\"\d]|[{\"])|\{\s*\")", message) is not None:
             raise UnclearPrompt("the message begins as JSON does, and is none", param="messages")
         found = found or _yaml(message, about) or _listed(message, about, most)
         if found is None and wants_json:
             found = _under_a_key(message, about)
-        if found is None and (wants_json or _OTHER_FORM.search(about) is not None):
+        is_markup = message.lstrip()[:1] == "<" and message.rstrip()[-1:] == ">"
+        if found is None and (wants_json or (_OTHER_FORM.search(about) is not None and not is_markup)):
             raise UnclearPrompt(
                 "an answer in JSON, YAML, XML or CSV is wanted, and its form is not understood", param="messages"
             )
@@ -87,6 +109,17 @@ def read(message: str, about: str, most: int) -> Outline | None:
     if found is not None and len(found.texts) > most:
         raise TooManyTexts(f"over {most} texts in one call", param="messages")
     return found if found is None or found.texts else None
+
+
+def _check_answer(about: str) -> None:
+    """Raises `UnclearPrompt` where an instruction wants more than a translation: a second one, or what explains it."""
+    sentences = (one[0] for one in _SENTENCE.finditer(about) if words("more").search(one[0]) is not None)
+    more = next((one for one in sentences if words("not").search(one) is None), None)
+    if more is None and (template := _TEMPLATE.search(about)) is not None and "transl" in template[0].lower():
+        more = template[0]
+    if more is not None:
+        message = f"the answer is to have more than the translation: {more.strip()[:100]!r}"
+        raise UnclearPrompt(message, param="messages")
 
 
 # ---- JSON
@@ -104,6 +137,9 @@ class _Shown:
         outer = [found[1] for found in _SHOWN_LIST.finditer(about)]
         shown = [keys for found in _SHOWN_ITEM.finditer(about) if (keys := tuple(_SHOWN_KEY.findall(found[1])))]
         lists = [one for one in _named_keys(about) if one.lower() in _KEYS["list"]]
+        if not shown:
+            named = (_OBJECTS.search(one[0]) for one in _SENTENCE.finditer(about) if _INPUT.search(one[0]) is None)
+            shown = [tuple(re.findall(r"[\"'`](\w{1,40})[\"'`]", one[0])) for one in named if one is not None]
         return cls(outer[-1] if outer else lists[-1] if lists else None, shown[-1] if shown else ())
 
 
@@ -130,7 +166,7 @@ def _json(message: str, value: object, about: str) -> Outline | None:
         return _object(message, fields_of(value), about, shown, is_same=is_same)
     if not all(isinstance(one, str) for one in items) and not all(map(fields_of, items)):
         return None
-    key = _text_key(items)
+    key = _text_key(items, about)
     if key is None and items and not isinstance(items[0], str):
         return None
     if key is not None and _MAPPING.search(about) is not None:
@@ -163,7 +199,13 @@ def _object(message: str, entries: Mapping[str, Any], about: str, shown: _Shown,
         form = _item_form(list(entries.values()), None, shown)
         return _by_id(entries.items(), form) if form else None
     is_plain = all(isinstance(one, str | dict | None) for one in entries.values())
-    return _spliced(message, None) if is_same or (is_plain and shown.outer is None) else None
+    if not is_same and (not is_plain or shown.outer is not None):
+        return None
+    kept, translated = _kept(about, entries)
+    key = _text_key([entries]) if names.intersection(_KEYS["id"]) else None
+    if key is not None or (kept and len(translated := entries.keys() - kept) == 1):
+        return _spliced(message, key or next(iter(translated)))
+    return _spliced(message, None) if not kept else None
 
 
 def _by_id(entries: Iterable[tuple[str, object]], form: Sequence[tuple[str, str]]) -> Outline:
@@ -208,11 +250,33 @@ def _list_in(value: object) -> tuple[str | None, list[object] | None]:
     return kept[0] if len(kept) == 1 else (None, None)
 
 
-def _text_key(items: Sequence[object]) -> str | None:
+def _kept(about: str, names: Iterable[str]) -> tuple[set[str], set[str]]:
+    """The fields that sentences of an instruction say to keep, and those that they say to translate."""
+    kept, translated = set[str](), set[str]()
+    for name in islice((one for one in names if len(one) <= 60), 20):
+        word = rf"(?<![\w-]){re.escape(name)}(?![\w-])"
+        named = re.compile(
+            rf"[\"'`“「*]{word}[\"'`”」*]|{word} ?(?:fields?|keys?|values?|propert|字段|键)|(?:fields?|keys?|字段) ?{word}"
+            rf"|^[ \t*-]*{word}\**[:：]"
+        )
+        for one in _SENTENCE.finditer(about):
+            if named.search(one[0]) is None:
+                continue
+            if _KEPT.search(one[0]) is not None:
+                kept.add(name)
+            elif name.lower() not in _KEYS["id"] and words("asks").search(one[0]) is not None:
+                translated.add(name)
+    return kept - translated, translated - kept
+
+
+def _text_key(items: Sequence[object], about: str = "") -> str | None:
     """The field of all items that has their text."""
     entries = [fields_of(item) for item in items]
     if not entries or not entries[0]:
         return None
+    said = [one for one in _kept(about, entries[0])[1] if all(isinstance(entry.get(one), str) for entry in entries)]
+    if len(said) == 1:
+        return said[0]
     names = {name.lower(): name for name in entries[0]}
     known = [names[name] for name in _KEYS["text"] if name in names]
     others = [name for name, one in entries[0].items() if isinstance(one, str) and name.lower() not in _KEYS["id"]]
@@ -340,16 +404,58 @@ def _between(heads: Sequence[re.Match[str]], stop: int) -> list[tuple[int, int]]
 
 
 def _listed(message: str, about: str, most: int) -> Outline | None:
-    separator = next(
-        (mark for one in words("separator").finditer(about) if (mark := one["mark"] or one["zh"]) in message), None
-    )
+    separator = next((mark for one in words("separator").finditer(about) if (mark := _mark(one)) in message), None)
     if separator is not None:
         heads = [re.compile("").match(message, 0), *islice(re.finditer(re.escape(separator), message), most + 1)]
         return _outline(message, _between([one for one in heads if one is not None], len(message)))
     for pattern in (_TAGGED, _BOUNDED):
         if (spans := _elements(message, pattern, most)) is not None:
             return _renamed(_outline(message, spans), about)
-    return _timed(message, most) or _numbered(message, about, most) or _each_line(message, about, most)
+    if (timed := _timed(message, most)) is not None:
+        return timed
+    found = _numbered(message, about, most) or _keyed(message, about, most) or _each_line(message, about, most)
+    return _apart(found, about) if found is not None and len(found.texts) > 1 else found
+
+
+def _mark(separator: re.Match[str]) -> str:
+    """The signs that an instruction calls a separator."""
+    return separator["mark"] or separator["zh"] or separator["before"]
+
+
+def _apart(found: Outline, about: str) -> Outline:
+    """The list with the separator between its lines that an instruction wants in the answer.
+
+    Raises `UnclearPrompt` for one that is not on a line of its own.
+    """
+    for one in _SENTENCE.finditer(about):
+        named = words("separator").search(one[0])
+        if named is None or _ANSWER.search(one[0]) is None or words("not").search(one[0]) is not None:
+            continue
+        mark = _mark(named).strip("*`") or named[0]
+        if re.search(rf"^[ \t]*{re.escape(mark)}[ \t]*$", about, re.MULTILINE) is None and "line" not in one[0].lower():
+            raise UnclearPrompt(f"where {mark!r} is wanted in the answer is not clear", param="messages")
+        for literals in found.literals[1:-1]:
+            literals[:] = ["".join(literals).replace("\n", f"\n{mark}\n", 1)]
+    return found
+
+
+def _keyed(message: str, about: str, most: int) -> Outline | None:
+    """Lines of keys and values, where an instruction says that the keys stay."""
+    if _KEYS_STAY.search(about) is None:
+        return None
+    heads = list(islice(_KEY_LINE.finditer(message), most + 1))
+    lines = [line for line in message.splitlines() if line.strip()]
+    if not heads or len(heads) != len(lines):
+        return None
+    ends = [message.find("\n", head.end()) for head in heads]
+    spans = [(head.end(), end if end >= 0 else len(message)) for head, end in zip(heads, ends, strict=True)]
+    is_quoted = all(message[start:end].rstrip().endswith('"') and message[start] == '"' for start, end in spans)
+    if is_quoted:
+        return _spliced(message, None)
+    if any(message[start:end].strip()[:1] in ('"', "'", "|", ">", "[", "{") for start, end in spans):
+        raise UnclearPrompt("the values of the message's keys are not plain text", param="messages")
+    is_yaml = all(head["sep"] == ":" for head in heads)
+    return _outline(message, spans, (lambda one: _as_yaml(one.text)) if is_yaml else _one_line)
 
 
 def _elements(message: str, pattern: re.Pattern[str], most: int) -> list[tuple[int, int]] | None:
@@ -396,7 +502,7 @@ def _timed(message: str, most: int) -> Outline | None:
 def _numbered(message: str, about: str, most: int) -> Outline | None:
     """Lines that each begin with a number of one form; a line without one belongs to the item before it."""
     first = words("numbered").match(message)
-    if first is None or not (first["sep"].strip() or first["right"]):
+    if first is None or not (first["sep"].strip() or first["right"] or (first["left"] and _COUNTED.search(about))):
         return None
     around = [re.escape(first[name]) for name in ("left", "word")], [re.escape(first["right"] + first["sep"].strip())]
     pattern = re.compile(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
+from unicodedata import combining, normalize
 
 from dragoman import languages
 
@@ -25,17 +26,23 @@ _MAX_KEPT = 4_000  # characters of a message whose reading is kept
 _MAX_SENTENCE = 220
 _MAX_FOUND = 100  # words of one kind in a message: an instruction has fewer
 _QUOTES = "\"'`*_“”‘’«»「」『』【】《》<>{}[]()（） \t"
-_SENTENCE_END = re.compile(r"[.!?。！？](?:\s|$)|\n[ \t]*\n|[.。:：][ \t]*\n")
+_SENTENCE_END = re.compile(r"[。！？]|[.!?](?:\s|$)|\n[ \t]*\n|[.。:：][ \t]*\n")
 _PAIR = re.compile(r"[ \t]to[ \t]|-to-|[ \t]?(?:->|→|=>|➜)[ \t]?|到", re.IGNORECASE)
 _OR = re.compile(r"[^.\n,;:]{2,40}?(?:,? (?:or|and)|,|/|;)(?= ?\w)")
 _IN = re.compile(r"\bin(?:to)?\b", re.IGNORECASE)
 _LEAD = re.compile(
     rf"[\s{re.escape(_QUOTES)}:：]{{0,12}}(?:(?:the|an?|target|following|output|destination|languages?|lang|locale|code|iso|639-1"
-    r"|natural|fluent|idiomatic|native|modern|neutral|standard|plain|simple|colloquial|professional|with|of|la|les?|el|o|das|dem|den|l|lingua|idioma|langue"
+    r"|with|of|la|les?|el|o|das|dem|den|l|lingua|idioma|langue"
     r"|língua|язык|sprache)\b[\s\"'`’*:：(=«\[{<]{0,8}){0,6}",
     re.IGNORECASE,
 )
 _ADJECTIVE = re.compile(r"\w{1,8}?的")
+_ADJECTIVES = re.compile(
+    r"(?:(?!(?:the|an?|of|for|by|in|on|with|from)\b)[A-Za-z][a-z-]{2,20}(?P<comma>,)?[ \t]+){1,4}(?=[A-Z][a-z]{2}|[^\x00-\x7f])"
+)
+_ADJECTIVE_END = re.compile(
+    r"(?:al|ic|ive|ent|ant|[ai]ble|ern|ful|ous|ate|ish|ary|day|ar|ain|ct|ard|ple|[rd]ed|ken|quality)\Z"
+)
 _WORD = re.compile(r"[\w-]{1,40}")
 _LAST_WORDS = re.compile(r"[A-Za-zÀ-ÿА-яё][\wÀ-ÿ-]{0,40}(?: [A-Za-zÀ-ÿА-яё-]{1,40}){0,2}\Z", re.ASCII)
 _IN_BRACKETS = re.compile(r"[\w -]{2,40}? ?[(（][\w ,-]{2,30}[)）]")
@@ -89,6 +96,8 @@ def _names() -> dict[str, str]:
         for name in names:
             found.setdefault(name, tag)
             found.setdefault(re.sub(r"[()（）]", "", name), tag)
+            if name[:1].isascii() and not name.isascii():
+                found.setdefault("".join(one for one in normalize("NFD", name) if not combining(one)), tag)
             if tag == "ru" or name.endswith(("ский", "цкий")):
                 found.setdefault(name[:-2], tag)  # "с английского"
     return found | {name: tag for tag, names in _data()["names"].items() for name in names.split("|")}
@@ -132,6 +141,10 @@ def at(text: str, place: int, stop: int | None = None) -> str | None:
     name = text[start : min(start + 80, len(text) if stop is None else stop)]
     if (found := _named_at(name, is_marked)) is None and (adjective := _ADJECTIVE.match(name)) is not None:
         return _named_at(name[adjective.end() :], is_marked)
+    if found is None and (adjectives := _ADJECTIVES.match(name)) is not None:
+        is_sure = text[max(place - 4, 0) : place].lower() == "into" or adjectives["comma"]
+        if is_sure or _ADJECTIVE_END.search(adjectives[0].rstrip()):  # and no verb: "to fit German readers"
+            return _named_at(name[adjectives.end() :], is_marked)
     return found
 
 

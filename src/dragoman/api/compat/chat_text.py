@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import cast
 
@@ -24,7 +24,8 @@ _MAX_LINE = 600
 _MAX_COLONS, _MAX_MARKS = 500, 50
 _OPENING = re.compile(
     r"^[ \t]*(?P<fence>```|~~~)[\w-]*[ \t]*(?:\n|$)|(?P<quotes>\"\"\"|'''|```)"
-    r"|^[ \t]*<(?P<tag>[A-Za-z][\w-]{0,40})(?: [^<>\n]{0,100})?>|^[ \t]*\[(?P<bracket>[A-Z][A-Z _]{2,30})\]"
+    r"|^[ \t]*(?P<rule>[-=*_#~+]{3,})[ \t]*$|^[ \t]*<(?P<tag>[A-Za-z][\w-]{0,40})(?: [^<>\n]{0,100})?>"
+    r"|^[ \t]*\[(?P<bracket>[A-Z][A-Z _]{2,30})\]"
     r"|(?P<colon>[:：])",
     re.MULTILINE,
 )
@@ -37,14 +38,12 @@ _BEGIN = re.compile(r"^(?P<left>[^\w\n]{0,10})(?:BEGIN|START)\b[^\n]{0,40}\n", r
 _WORD_MARKS = {"triple backticks": "```", "triple quotes": '"""'}
 _PAIRS = {'"': '"', "“": "”", "「": "」", "『": "』", "`": "`", "'": "'", "‘": "’", "«": "»", "„": "“"}
 _OBJECT = re.compile(
-    r"(?P<before>(?:(?!\n\s*\n)[^\"“「『`'‘«„]){4,300}?[\s:：,，])?(?P<open>(?!\"{3}|'{3}|`{3})[\"“「『`'‘«„])(?=\S)"
+    r"(?P<before>(?:(?!\n\s*\n)[^\"“「『`'‘«„]){1,300}?[\s:：,，\u3040-\u9fff\uac00-\ud7a3])?(?P<open>(?!\"{3}|'{3}|`{3})[\"“「『`'‘«„])(?=\S)"
 )
 _FIELD = re.compile(r"\s*(?:field|key|value|tag|column|property|section|attribute)", re.IGNORECASE)
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _END_LINE = re.compile(r"\n[^\w\n]{0,10}END(?: OF)? [A-Z_ ]{3,40}[^\w\n]{0,10}\s*\Z")
-_CAPITALS_LABEL = re.compile(r"\n[ \t]*(?:[A-Z]{1,20}[_ ]){0,3}([A-Z]{3,20})[:：][ \t]*(?:\n|\Z)")
 _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s\S]){0,3000}</(?P=block)>\s*){1,4}\Z")
-_NAME = re.compile(r"\s*([^\W\d]{2,30})[ \t]*[:：][ \t]*")
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
 _PAIR_LINES = re.compile(r"\s*(?:^[ \t]*[^\n]{1,100}(?:->|=>|→)[^\n]{0,200}\n){1,500}+", re.MULTILINE)
 _BLANK = re.compile(r"\s{0,80}")
@@ -53,6 +52,7 @@ _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위",
 _NEXT_BRACKET = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]")
 _WHOLE_QUOTE = re.compile(r"\s*[\"“「『«„]([^\"“”「」『』«»„]{1,20000})[\"”」』»“]\s*")
 _PARAGRAPH_END = re.compile(r"[ \t]*\r?\n\s*\n")
+_CLOSING_TAG = re.compile(r"^[ \t]*</(?P<tag>[A-Za-z][\w-]{1,40})>[ \t]*$", re.MULTILINE)
 _LINE_END = re.compile(r"[ \t]*\r?\n(?:\s*\n)?")
 HTML = frozenset(
     re.findall(
@@ -92,11 +92,18 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
     scan = _Scan(message, told)
-    finders = [scan.first_line, scan.between_named, scan.json_at_the_end, scan.list_behind_paragraph, scan.introduced]
+    finders = [
+        scan.record,
+        scan.first_line,
+        scan.between_named,
+        scan.json_at_the_end,
+        scan.list_behind_paragraph,
+        scan.introduced,
+    ]
     if told:
         finders.append(scan.before_end)
     else:
-        finders[3:3] = [scan.quoted]
+        finders[4:4] = [scan.quoted]
         finders.append(scan.before_request)
     if is_asked:
         finders += [scan.quoted, scan.behind_paragraph]
@@ -105,20 +112,20 @@ def split(message: str, told: str = "") -> SplitMessage | None:
 
 
 def _behind_pair(message: str) -> SplitMessage | None:
-    """The text behind two languages: "English to German: Hello." """
-    found = _PAIR_LABEL.match(message)
-    if (
-        found is None
-        or chat_languages.tag_of(found["source"]) is None
-        or chat_languages.tag_of(found["target"]) is None
-    ):
+    """The text behind two languages ("English to German: Hello."), or between them ("English: Hello.\\nGerman:")."""
+    found = _PAIR_LABEL.match(message) or _PAIR_LINES_OF.fullmatch(message)
+    if found is None or not all(map(chat_languages.tag_of, (found["source"], found["target"]))):
         return None
+    text = found.groupdict().get("text") or message[found.end() :]
     before = f"Translate from {found['source']} to {found['target']}:"
-    return replace(_without_quotes(SplitMessage(before, message[found.end() :].strip())), is_marked=True)
+    return replace(_without_quotes(SplitMessage(before, text.strip())), is_marked=True)
 
 
 _PAIR_LABEL = re.compile(
     r"\s*(?P<source>[\w-]{2,20}) ?(?:\bto\b|->|=>|→|➜) ?(?P<target>[\w-]{2,20}(?: \w{2,20})?) ?[:：]", re.IGNORECASE
+)
+_PAIR_LINES_OF = re.compile(
+    r"\s*(?P<source>[\w-]{2,20})[:：](?P<text>[\s\S]{1,20000}?)\n[ \t]{0,8}(?P<target>[\w-]{2,20})[:：]\s*"
 )
 
 
@@ -163,6 +170,41 @@ class _Scan:
                 return part
         return self._held
 
+    def record(self) -> SplitMessage | None:
+        """The text of a message that is a list of labels, each with what it says; or the last of several examples."""
+        message = self._message
+        if _LABELS.search(message, 0, _MAX_LINE) is None:
+            return None
+        found = list(islice(_LABELS.finditer(message, 0, _HEAD), _MAX_COLONS))
+        labels = [(one, kind) for one in found if (kind := self._kind(one)) is not None]
+        if not labels:
+            return None
+        is_whole = not message[: found[0].start()].strip()
+        is_ended = labels[-1][1] in ("answer", "language") and not message[labels[-1][0].end() :].strip()
+        texts = [one for one, kind in labels if kind == "text"]
+        if not texts and is_ended and labels[-1][1] == "language":
+            texts = [one for one, kind in labels[:-1] if kind == "language"][-1 if not is_whole else -2 :: 2][-1:]
+        elif len({one["name"] for one in texts}) == 1 and is_ended:
+            texts = texts[-1:]
+        if len(texts) != 1 or not (is_whole or is_ended) or _opens(message, texts[0].end()):
+            return None
+        is_alone = self._told and _EXPLICIT.search(texts[0]["name"]) is not None
+        if _has_inner_label(message[texts[0].end() :]) or not (is_alone or len(labels) > 1):
+            return None
+        label = texts[0]
+        before, text = message[: label.end()], message[label.end() :]
+        if is_whole and label["end"] is None:
+            following = next((one.start() for one, _ in labels if one.start() > label.end()), len(message))
+            before, text = message[: label.end()], message[label.end() : following]
+        part = _without_end(SplitMessage(before, text.strip("\r\n"), message[len(before) + len(text) :]))
+        return replace(_without_quotes(part), is_marked=True)
+
+    def _kind(self, label: re.Match[str]) -> str | None:
+        """What a label says; one of a language has not the text."""
+        kind = label_kind(label["name"])
+        value = self._message[label.end() : label.end() + 60].partition("\n")[0] if label["end"] is None else ""
+        return "context" if kind == "text" and chat_languages.tag_of(value.strip(" ]*")) is not None else kind
+
     def first_line(self) -> SplitMessage | None:
         """The text behind a first line that is a request and ends with a colon: whatever marks it has are its own."""
         colon = _FIRST_LINE.match(self._message)
@@ -185,17 +227,32 @@ class _Scan:
         ]
         for end in ends:
             start = message.rfind("\n", 0, end.start()) + 1
-            line, is_first = message[start : end.start()], not message[:start].strip() and not self._told
+            line, is_first = message[start : end.start()], not message[:start].strip()
             is_text = message[end.end() : end.end() + 300].strip() != ""
-            if not is_text or len(line) > 2_000 or line[-1:] in _PAIRS or not chat_languages.commands(line):
-                continue
-            is_whole = not self._told or (_said("text", line) and line.rstrip().endswith((".", ":", "。", "：", "!")))
-            if not is_whole or not _said("follows", line) or _is_rules(message, end.end()):
+            if not is_text or len(line) > 2_000 or line[-1:] in _PAIRS or _is_rules(message, end.end()):
                 continue
             part = SplitMessage(message[: end.end()], message[end.end() :])
-            if (is_first or chat_languages.read(line).targets) and not _has_rules(_without_end(part).text):
+            if self._is_last_rule(line, message[:start]) and not _has_rules(_without_end(part).text):
+                return part if not _OF_ANSWER.search(part.text.lstrip(), 0, 100) else None
+            if not chat_languages.commands(line):
+                continue
+            rest = re.split(r"[:：][ \t]", line)[-1].rstrip()
+            if rest != line.rstrip() and rest and not (rest[-1] in ".!。:：" or _said("asks", rest)):
+                continue  # the text begins on this line
+            is_whole = not self._told or (_said("text", line) and line.rstrip().endswith((".", ":", "。", "：", "!")))
+            if not is_whole or not _said("follows", line):
+                continue
+            if (is_first or chat_languages.read(message[: end.start()]).targets) and not _has_rules(
+                _without_end(part).text
+            ):
                 return part
         return None
+
+    def _is_last_rule(self, line: str, before: str) -> bool:
+        """Whether a line is a rule for the answer, behind a request for a translation of what follows."""
+        is_rule = words("rule_line").match(line) is not None and words("asks").search(line) is not None
+        is_request = is_rule and not self._told and chat_languages.commands(before) and _said("follows", before)
+        return is_request and bool(chat_languages.read(before).targets)
 
     def before_request(self) -> SplitMessage | None:
         """The text before a last paragraph that asks for its translation."""
@@ -213,7 +270,7 @@ class _Scan:
         )
 
     def before_end(self) -> SplitMessage | None:
-        """The text before a label of the answer, where other messages have the instruction."""
+        """The text before a label of the answer or a note, where other messages have the instruction."""
         part = _without_end(SplitMessage("", self._message))
         return part if part.after.strip() else None
 
@@ -224,10 +281,18 @@ class _Scan:
             return None
         for start in islice(_JSON_START.finditer(message, 0, _HEAD), 5):
             title = message[max(start.start() - 300, 0) : start.start()].rstrip().rpartition("\n")[2]
-            is_shown = title.endswith((":", "：")) and _said("context", title)
-            if title and not is_shown and parsed_json(message[start.start() :]) is not None:
+            is_label = title.endswith((":", "：", ":**"))
+            is_known = _said("context", title) or (
+                label_kind(title.strip(" *:：")) is None and self._has_label(start.start())
+            )
+            if title and not (is_label and is_known) and parsed_json(message[start.start() :]) is not None:
                 return SplitMessage(message[: start.start()], message[start.start() :].strip(), "", True)
         return None
+
+    def _has_label(self, stop: int) -> bool:
+        """Whether the message has the label of a text, on a line of its own, before a place."""
+        labels = islice(_LABELS.finditer(self._message, 0, stop), _MAX_COLONS)
+        return any(one["end"] is not None and label_kind(one["name"]) == "text" for one in labels)
 
     def between_named(self) -> SplitMessage | None:
         """The text between two marks that the instruction names, or lines that say BEGIN and END."""
@@ -236,6 +301,8 @@ class _Scan:
             end := message.rfind(f"\n{begin['left']}END", begin.end())
         ) >= 0:
             return SplitMessage(message[: begin.start()], message[begin.end() : end].strip("\r\n"), message[end:], True)
+        if (part := self._last_block()) is not None:
+            return part
         for named in islice(_NAMED.finditer(told[-_HEAD:] if told else message[:_HEAD]), 20):
             marker = _WORD_MARKS.get((named["word"] or "").lower()) or (named["marker"] or "").strip("\"'`")
             first = message.find(marker, 0 if told else named.end()) if marker else -1
@@ -245,6 +312,22 @@ class _Scan:
                 text = message[first + len(marker) : last].strip()
                 return SplitMessage(message[:first], text, message[last + len(marker) :], True)
         return None
+
+    def _last_block(self) -> SplitMessage | None:
+        """The text in the last block of a tag that the instruction names, after an example of one."""
+        message = self._message
+        end = next(
+            iter(reversed(list(islice(_CLOSING_TAG.finditer(message, max(len(message) - _TAIL, 0)), _MAX_MARKS)))), None
+        )
+        if end is None or end["tag"].lower() in HTML or _said("context", _spaced(end["tag"])):
+            return None
+        mark = f"<{end['tag']}>"
+        start = message.rfind(mark, 0, end.start())
+        if start < 0 or message[:start].rstrip().endswith(f"</{end['tag']}>") or mark not in message[:start]:
+            return None
+        return SplitMessage(
+            message[:start], message[start + len(mark) : end.start()].strip("\r\n"), message[end.end() :], True
+        )
 
     def quoted(self) -> SplitMessage | None:
         """One text in quotes within a sentence that asks for its translation, at the beginning of a paragraph."""
@@ -256,9 +339,10 @@ class _Scan:
             close = _PAIRS[found["open"]]
             first, end = message.find(close, found.end()), message.rfind(close, found.end())
             after = message[end + 1 : end + 302] if end >= 0 else "\n."
-            is_end = len(after) <= 300 and "\n" not in after.strip() and not after[:1].isalnum()
+            is_end = len(after) <= 300 and "\n" not in after.strip() and re.match(r"\w", after, re.ASCII) is None
             sentence = re.split(r"[.!?。]\s|\n", found["before"])[-1]
-            if not is_end or _FIELD.match(message, first + 1) or not chat_languages.commands(sentence):
+            is_request = chat_languages.commands(sentence if sentence[-1:].isascii() else sentence + after.strip())
+            if not is_end or _FIELD.match(message, first + 1) or not is_request:
                 continue
             if first < end and "\n" not in message[first:end] and chat_languages.asks(message[first:end]):
                 return None  # several are quoted
@@ -268,6 +352,8 @@ class _Scan:
     def _between_marks(self, opening: re.Match[str]) -> SplitMessage | None:
         """The text in a fence, quotes or a tag, whose title says that it is one."""
         message, kind, name = self._message, opening.lastgroup or "", opening[opening.lastgroup or 0]
+        if kind == "rule":
+            return self._behind_rule(opening)
         before, is_tag = message[: opening.start()], kind in ("tag", "bracket")
         close = f"</{name}>" if kind == "tag" else f"[/{name}]" if kind == "bracket" else name
         first, last = message.find(close, opening.end()), message.rfind(close, opening.end())
@@ -290,7 +376,16 @@ class _Scan:
         if not is_whole or not (is_asked or chat_languages.asks(after)):
             return None
         text = message[opening.end() : last].removeprefix("\r\n").removeprefix("\n")
+        if not text.strip() and after.strip():
+            self._skip = last + len(close)
+            return None
         return SplitMessage(before, text.rstrip() if text.endswith(("\n", " ")) else text, after, True)
+
+    def _behind_rule(self, rule: re.Match[str]) -> SplitMessage | None:
+        """The text behind a line of signs that ends an instruction, or the one that it names."""
+        before, text = self._message[: rule.start()], self._message[rule.start() :]
+        is_request = chat_languages.commands(before) and bool(self._told or chat_languages.read(before).targets)
+        return SplitMessage(before, text) if is_request and text.strip(f"{rule['rule'][0]} \r\n") else None
 
     def _behind_colon(self, colon: re.Match[str]) -> SplitMessage | None:
         """The text behind a line that introduces it, or behind a label."""
@@ -304,7 +399,13 @@ class _Scan:
             self._skip = pairs.end()
             self._held = self._held or SplitMessage(message[: pairs.end()], message[pairs.end() :].strip())
             return None
-        if len(line) > _MAX_LINE or place < self._from or _opens(message, end) or _is_rules(message, end):
+        is_list = is_block and _said("text", line) and _said("follows", line) and not _said("context", line)
+        if (
+            len(line) > _MAX_LINE
+            or place < self._from
+            or _opens(message, end)
+            or (not is_list and _is_rules(message, end))
+        ):
             return None
         if not self._introduces(_spaced(line), message[:start], is_block=is_block):
             return None
@@ -374,16 +475,38 @@ def _begins(message: str) -> bool:
     return first.endswith((".", ":", "。", "：")) and chat_languages.begins(first)
 
 
-def is_instructed(message: str) -> bool:
-    """Whether a message begins with a request, with rules behind it."""
-    first, *others = message.lstrip()[:_TAIL].splitlines()[:12] or [""]
-    return _begins(first) and any(map(words("rule_line").match, others))
+def is_instructed(message: str, is_asked: bool = False) -> bool:
+    """Whether a message begins with a request, with rules behind it, or with more where others ask already."""
+    lines = message.lstrip()[:_TAIL].splitlines()[:12] or [""]
+    first = lines[0]
+    if (
+        is_asked
+        and _begins(first)
+        and _said("text", first)
+        and _said("follows", first)
+        and any(map(str.strip, lines[1:]))
+    ):
+        return True
+    sentences = [one for line in lines for one in re.split(r"(?<=[.。])\s*", line)]
+    is_told = _begins(first) or (chat_languages.tells(first) and any(map(_begins, lines[1:])))
+    return is_told and any(map(words("rule_line").match, sentences[1:]))
 
 
 def is_labelled(message: str) -> bool:
-    """Whether a message begins with the label of a text."""
-    label = re.compile(r"\s*([^\n:：]{2,60})[:：][ \t*]*\n").match(message)
-    return label is not None and words("label").fullmatch(label[1]) is not None
+    """Whether a message begins with the label of a text, or of what is known besides one."""
+    label = _FIRST_LABEL.match(message)
+    if label is None or label["end"] is None:
+        return False
+    return label_kind(label["name"]) == "text" or _BESIDES.fullmatch(label["name"]) is not None
+
+
+def has_labels(part: SplitMessage) -> bool:
+    """Whether the text has labels in bold letters, as the one before it is."""
+    label = part.before.rstrip().rpartition("\n")[2].strip()
+    return (
+        label.startswith("**")
+        and re.search(r"^\*\*[^\n*]{2,60}[:：]\*\*[ \t]*$", part.text[:_HEAD], re.MULTILINE) is not None
+    )
 
 
 def _has_rules(text: str) -> bool:
@@ -402,56 +525,131 @@ _STRUCTURED = re.compile(r"\s*(?:[\[{@]|#?\d+\b|<[^<>\n]{0,40}\d)")
 # ---- the end of the text
 
 
-def _without_end(part: SplitMessage) -> SplitMessage:
-    """Without a label of the answer, a last note, or context behind the text."""
-    if part.is_marked:
-        return part
-    before, text, after = part.before, part.text, part.after
-    if (end := _END_LINE.search(text[-_TAIL:])) is not None:
-        at = max(len(text) - _TAIL, 0) + end.start()
-        text, after = text[:at], text[at:] + after
-    label, end = _CAPITALS_LABEL.search(f"\n{before[-60:]}"), _CAPITALS_LABEL.search(text)
-    if label is not None and end is not None and (end[1] == label[1] or _said("context", _spaced(end[0]))):
-        text, after = text[: end.start()], text[end.start() :] + after
-    for ending in (_END_BLOCKS, words("end_label"), words("end_note")):
-        tail = text[-_TAIL:]
-        if (found := ending.search(tail)) is None:
-            continue
-        if ending is words("end_label") and found["language"] is not None:
-            named = _NAME.match(text)
-            if named is None or not chat_languages.tag_of(named[1]) or not chat_languages.tag_of(found["language"]):
-                continue
-            text, before = text[named.end() :], before + text[: named.end()]
-            tail = text[-_TAIL:]
-            found = ending.search(tail) or found
-        if ending is _END_BLOCKS and words("context").search(found["block"].replace("_", " ")) is None:
-            continue
-        at = max(len(text) - _TAIL, 0) + found.start()
-        text, after = text[:at].rstrip(), text[at:] + after
-    return SplitMessage(before, text.rstrip() if text.endswith("\n") else text, after)
-
-
-_INNER = re.compile(
-    r"^(?:texts?|[\w ]{0,20}(?:text|line|sentence)) to (?:be )?translated?:[ \t]*", re.IGNORECASE | re.MULTILINE
-)
-_LABEL_LINE = re.compile(r"\s*([^\n:：]{2,60})[:：][ \t*]*\n")
-_RULED = re.compile(r"\s*(?P<rule>[-=*#~_]{3,})[ \t]*\n(?P<text>[\s\S]*)\n(?P=rule)\s*\Z")
-
-
 def _trimmed(part: SplitMessage) -> SplitMessage:
-    """Without what stands around the text too: labels, notes, lines of dashes, quotes, or context between the same marks."""
+    """Without what stands around the text too: lines of signs, labels, a last note, quotes, context behind it."""
     if part.is_marked:
         first = part.text.lstrip()[:200].partition("\n")[0]
         inner = _INNER.search(part.text, 0, _HEAD) if ":" in first and _said("context", first) else None
         part = replace(part, text=part.text[inner.end() :]) if inner is not None else part
-    else:
-        part = _without_end(part)
-        label = _LABEL_LINE.match(part.text)
-        if label is not None and words("label").fullmatch(label[1]) is not None:
-            part = replace(part, before=part.before + label[0], text=part.text[label.end() :].lstrip("\r\n"))
-        part = _without_quotes(part)
-    ruled = _RULED.match(part.text)
-    return replace(part, text=ruled["text"].strip()) if ruled is not None else part
+        return _without_frame(part)
+    for step in (_without_end, _without_frame, _without_label, _without_end, _without_frame, _without_quotes):
+        part = step(part)
+    return part
+
+
+def _without_end(part: SplitMessage) -> SplitMessage:
+    """Without a label of the answer, a last note, or context behind the text."""
+    before, text, after = part.before, part.text, part.after
+    if (following := _next_label(before, text)) is not None:
+        text, after = text[:following].rstrip(), text[following:] + after
+    for ending in (_END_LINE, _END_BLOCKS, _LAST_LABEL, words("end_note"), _LAST_LABEL):
+        tail = text[-_TAIL:]
+        found = ending.search(tail)
+        if found is None or (ending is _END_BLOCKS and not _said("context", _spaced(found["block"]))):
+            continue
+        if ending is _LAST_LABEL and label_kind(found["name"]) not in ("answer", "language"):
+            continue
+        at = max(len(text) - _TAIL, 0) + found.start()
+        text, after = text[:at].rstrip(), text[at:] + after
+    return replace(part, before=before, text=text.rstrip() if text.endswith("\n") else text, after=after)
+
+
+def _next_label(before: str, text: str) -> int | None:
+    """Where the next label begins that is written as the one of the text is, in capitals or with signs."""
+    label = _LABELS.search(before, before.rstrip().rfind("\n") + 1)
+    if label is None or not (label["style"] or label["name"].isupper()):
+        return None
+    for one in islice(_LABELS.finditer(text, 0, _HEAD), _MAX_COLONS):
+        is_same = one["style"] == label["style"] and one["name"].isupper() == label["name"].isupper()
+        is_kind = label_kind(one["name"]) is not None or _spaced(one["name"]).endswith(f" {label['name'].split()[-1]}")
+        if is_same and is_kind:
+            return one.start()
+    return None
+
+
+def _has_inner_label(text: str) -> bool:
+    """Whether the first line has a label within: "Source text: hello. Translated text: …" is one text."""
+    line = text.partition("\n")[0][:_MAX_LINE]
+    return any(label_kind(name) is not None for name in re.findall(r"([A-Z][\w ]{2,40})[:：]\s", line))
+
+
+def _without_label(part: SplitMessage) -> SplitMessage:
+    """Without a label before the text."""
+    label = _FIRST_LABEL.match(part.text)
+    if label is None or _has_inner_label(part.text[label.end() :]):
+        return part
+    kind = label_kind(label["name"])
+    if kind == "text" or (kind == "language" and part.after.strip()):
+        return replace(part, before=part.before + label[0], text=part.text[label.end() :].lstrip("\r\n"))
+    return part
+
+
+def _without_frame(part: SplitMessage) -> SplitMessage:
+    """Without signs, or lines of them, around the text, or such a line before it."""
+    if (framed := _FRAMED.fullmatch(part.text)) is not None:
+        return replace(part, text=framed["text"].strip(), is_marked=True)
+    first = _SIGNS.match(part.text)
+    if first is None or _FRONT_MATTER.match(part.text) is not None:
+        return part
+    signs, name, text = first["signs"], first["name"], part.text[first.end() :]
+    if len(signs) < 2 if name is None else not (_said("text", name) or _BEGINS.match(name) or _said("asks", name)):
+        return part
+    closing = rf"(?:{re.escape(signs.translate(_MIRRORED)[::-1])}|{re.escape(signs)})"
+    rest = r"[^\n]{0,60}" if name is not None else ""
+    last = re.search(rf"(?:\n|\A)[ \t]*{closing}{rest}\s*\Z", text[-200:])
+    is_begin = len(signs) > 2 and part.before.strip() if name is None else name.isupper() or signs in "[【"
+    if last is None and (part.is_marked or not is_begin):
+        return part
+    at = max(len(text) - 200, 0) + last.start() if last is not None else len(text)
+    return replace(part, before=part.before + first[0], text=text[:at].strip("\r\n"), after=text[at:] + part.after)
+
+
+_MIRRORED = str.maketrans("<>[](){}【】", "><][)(}{】【")
+_FRAMED = re.compile(r"\s*<{2,5}(?P<text>[^<>]{1,20000})>{2,5}\s*")
+_SIGNS = re.compile(
+    r"\s*(?P<signs>[^\w\s\"'`“«「.!?]{1,200})[ \t]*(?:(?P<name>[^\W\d][\w ]{2,40}?)[ \t]*[^\w\s]{1,40})?[ \t]*\n"
+)
+_LABELS = re.compile(
+    r"^[ \t]*(?P<style>[#*\[【]{0,4})[ \t]*(?P<name>[^\W\d_][^\n:：\]】]{1,58}?)[ \t*\]】]*[:：]"
+    r"\*{0,2}[ \t]*(?P<end>\r?\n|\Z)?",
+    re.MULTILINE,
+)
+_EXPLICIT = re.compile(
+    r"\b(?:text[eo]?|testo)\b|translat|tradu|übers|перев|текст|译|訳|번역|原文|文本|テキスト|원문", re.IGNORECASE
+)
+_FRONT_MATTER = re.compile(r"\s*---[ \t]*\n(?:[\w-]+:[^\n]*\n){1,50}---")
+_BEGINS = re.compile(r"(?:begin|start)\b", re.IGNORECASE)
+_LAST_LABEL = re.compile(r"(?:\n|\A)[ \t#*\[]{0,8}(?P<name>[^\n:：]{2,60}?)[ \t*]*[:：][ \t*\]]*\s*\Z")
+_FIRST_LABEL = re.compile(r"\s*[#*\[]{0,4}[ \t]*(?P<name>[^\n:：]{2,60}?)[ \t*\]]*[:：][ \t*]*(?P<end>\r?\n)?")
+_INNER = re.compile(
+    r"^(?:texts?|[\w ]{0,20}(?:text|line|sentence)) to (?:be )?translated?:[ \t]*", re.IGNORECASE | re.MULTILINE
+)
+
+
+@lru_cache(maxsize=4096)
+def label_kind(name: str) -> str | None:
+    """What a label says that follows: a `text`, an `answer`, something in a `language`, or `context`; None: it says nothing."""
+    name = _spaced(name).strip(" #*")
+    if words("label").fullmatch(name) is not None:
+        return "text"
+    if words("answer_label").fullmatch(name) is not None:
+        return "answer"
+    if chat_languages.tag_of(name) is not None:
+        return "language"
+    return "context" if _said("context", name) or _NEXT.match(name) is not None else None
+
+
+_BESIDES = re.compile(
+    r"[^\n]{0,20}?(?:\b(?:context|glossary|terminology|(?:previous|preceding|prior|earlier) [\w ]{0,30})|上下文|术语表|前文)"
+    r"[^\n]{0,20}",
+    re.IGNORECASE,
+)
+_OF_ANSWER = re.compile(r"\b(?:output|answer|translat\w+)\b", re.IGNORECASE)
+_NEXT = re.compile(
+    r"(?:string )?(?:key|id|type|path|file|comment|channel|author|speaker|domain|category|url)\Z"
+    r"|max\w* length|next|upcoming|following|surrounding|(?:source|target)[_ ]?lang",
+    re.IGNORECASE,
+)
 
 
 def _without_quotes(part: SplitMessage) -> SplitMessage:
