@@ -319,12 +319,18 @@ async def test_what_a_warning_names_is_underlined(live: Page) -> None:
     def place(part: str) -> dict[str, int]:
         return {"start": text.index(part), "end": text.index(part) + len(part)}
 
-    warnings = [
+    warnings: list[dict[str, object]] = [
         {"code": "answered", "message": "Answered.", "places": [place("It was late."), place("We left. 아무도")]},
         {"code": "wrong_language", "message": "Not Korean.", "places": [place("We left.")]},
         {"code": "terms_missing", "message": "Terms.", "places": []},
     ]
-    translation = {"text": text, "source": "en", "detected": True, "finish_reason": "stop", "warnings": warnings}
+    translation: dict[str, object] = {
+        "text": text,
+        "source": "en",
+        "detected": True,
+        "finish_reason": "stop",
+        "warnings": warnings,
+    }
     body = f"data: {json.dumps({'index': 0, 'translation': translation | {'confidence': None}})}\n\ndata: [DONE]\n\n"
     await live.route("**/v1/translate", lambda route: route.fulfill(body=body, content_type="text/event-stream"))
     await live.fill("#source", "It rained. We left. Nobody was there. It was late.")
