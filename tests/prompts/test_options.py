@@ -225,3 +225,7 @@ def test_a_text_cannot_end_the_element_that_it_is_put_into(make_toy: Callable[[s
     output = "<target>甲 ＜/source＞ ＜source＞乙 <s1>丙</s1> ＜target＞ ＜other＞</target>"
     assert encoder.answer(output, text, "en", "zh", options) == "甲 </source> <source>乙 <g1>丙</g1> <target> ＜other＞"
     assert text in encoder.render(text, "en", "zh")
+
+
+def test_profiles_with_words_for_a_form_of_address_say_so() -> None:
+    assert [name for name in ("hy-mt2-7b", "qwen3", "phrasebook") if profiles()[name].takes_formality] == ["hy-mt2-7b"]

@@ -223,6 +223,7 @@ def model_out(service: TranslationService, id: str) -> schemas.ModelOut:
         profile=model.profile.name,
         confidence_calibrated=model.confidence.kind == "calibrated",
         takes_examples=service.takes_examples,
+        takes_formality=model.profile.takes_formality,
         max_model_len=service.spec.engine.max_model_len,
     )
 

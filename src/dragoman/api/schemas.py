@@ -367,6 +367,7 @@ class ModelOut(BaseModel):
     takes_examples: Annotated[
         bool, Field(description="Whether its prompts have a place for texts with their translations.")
     ] = False
+    takes_formality: Annotated[bool, Field(description="Whether its prompts can say how people are addressed.")] = False
 
 
 class ModelsAnswer(BaseModel):

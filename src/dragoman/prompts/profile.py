@@ -200,6 +200,11 @@ class Profile:
         return all(template.needs_source for template in self.templates)
 
     @property
+    def takes_formality(self) -> bool:
+        """Whether a template says how people are addressed."""
+        return any(template.formality is not None for template in self.templates)
+
+    @property
     def takes_examples(self) -> bool:
         """Whether its prompts have a place for examples; a checkpoint's own chat template may have none."""
         return self.examples is not None and (self.wire is None or "{examples}" in self.wire)

@@ -74,6 +74,11 @@ async function explainModel() {
   byId("packaged-model").hidden = stats?.profile !== "phrasebook";
 }
 
+/** Offer a form of address where the model has one. */
+async function offerFormality() {
+  byId("formality-choice").hidden = !(await server.takesFormality().catch(() => false));
+}
+
 let isOpen = false;
 
 async function open() {
@@ -85,7 +90,7 @@ async function open() {
   addEventListener("hashchange", route);
   route();
   translator.start(); // the browser may have kept a text across a reload
-  await Promise.all([explainModel(), documents.describeFormats(), connect.describeKey()]);
+  await Promise.all([explainModel(), offerFormality(), documents.describeFormats(), connect.describeKey()]);
 }
 
 /** There is a key now: try again what failed without. */

@@ -161,8 +161,14 @@ const settings = () => (asked ??= json("frontend/settings"));
 
 let model = null;
 
-/** Whether the model can be shown texts with their translations; asked for once. */
-export const takesExamples = async () => (await (model ??= json("v1/models"))).data[0].takes_examples;
+/** What the server says of its model; asked for once. */
+const ofModel = async () => (await (model ??= json("v1/models"))).data[0];
+
+/** Whether the model can be shown texts with their translations. */
+export const takesExamples = async () => (await ofModel()).takes_examples;
+
+/** Whether the model can be told how people are addressed. */
+export const takesFormality = async () => (await ofModel()).takes_formality;
 
 const documentPath = (id, rest = "") => `v1/documents/${encodeURIComponent(id)}${rest}`;
 

@@ -6,7 +6,7 @@
 import { Alternatives } from "./alternatives.js";
 import { byId, el, say } from "./dom.js";
 import { remark } from "./examples.js";
-import { ago, duration, plural } from "./format.js";
+import { ago, plural } from "./format.js";
 import { mark } from "./languages.js";
 import * as server from "./server.js";
 
@@ -140,16 +140,14 @@ export class Translator {
   }
 
   async stream(request, signal) {
-    const beganMs = performance.now();
-    const sinceBeginS = () => (performance.now() - beganMs) / 1000;
-    let firstS = null;
+    let begun = false;
     for await (const event of server.translate(request, signal)) {
       if (event.delta) {
-        if (firstS === null) this.begin(request.target);
-        firstS ??= sinceBeginS();
+        if (!begun) this.begin(request.target);
+        begun = true;
         this.output.append(event.delta);
       } else if (event.translation) {
-        this.finish(event.translation, request, firstS, sinceBeginS());
+        this.finish(event.translation, request);
       }
     }
   }
@@ -161,7 +159,7 @@ export class Translator {
     this.output.dataset.phase = "streaming";
   }
 
-  finish(translation, request, firstS, totalS) {
+  finish(translation, request) {
     mark(this.output, translation.finish_reason === "unchanged" ? known(translation.source) : request.target);
     this.show(translation);
     this.output.dataset.phase = "done";
@@ -170,7 +168,7 @@ export class Translator {
     this.pair.detect(translation.detected ? translation.source : "");
     if (this.pair.avoid(translation.source)) return; // it is translated again
     mark(this.source, request.source || known(translation.source));
-    this.measure(translation, firstS, totalS);
+    this.measure(translation);
     this.report(...this.remarks(translation), ...shown(translation, request));
     this.announce(translation.text, request.target);
     this.alternatives.offer(request, translation);
@@ -192,12 +190,11 @@ export class Translator {
     else say(this.output, text);
   }
 
-  measure(translation, firstS, totalS) {
+  measure(translation) {
     const found = translation.detected ? `${this.detectedName(translation)} detected` : "";
-    const first = firstS === null ? "" : `first token ${duration(firstS)}`;
     const { confidence } = translation;
     const sure = typeof confidence === "number" ? `confidence ${Math.round(100 * confidence)} %` : "";
-    say(this.measured, [found, first, `total ${duration(totalS)}`, sure].filter(Boolean).join(" · "));
+    say(this.measured, [found, sure].filter(Boolean).join(" · "));
   }
 
   detectedName({ source }) {
