@@ -192,8 +192,8 @@ export class Translator {
 
   measure(translation) {
     const found = translation.detected ? `${this.detectedName(translation)} detected` : "";
-    const { confidence } = translation;
-    const sure = typeof confidence === "number" ? `confidence ${Math.round(100 * confidence)} %` : "";
+    const { confidence, confidence_kind: kind } = translation;
+    const sure = typeof confidence === "number" && kind !== "rank" ? `confidence ${Math.round(100 * confidence)} %` : "";
     say(this.measured, [found, sure].filter(Boolean).join(" · "));
   }
 
