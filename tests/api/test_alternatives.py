@@ -87,13 +87,13 @@ def numbered(sequence: EngineSequence) -> str:
 
 async def test_an_alternative_is_a_whole_text_whatever_its_segments_and_format() -> None:
     async with served(fake_service(numbered)) as client:
-        html = "<h1 class='a'>Good morning.</h1>\n<p>Where is it?</p>"
+        html = "<h1 class='a'>Good morning.</h1>\n<p>Here it is.</p>"
         [found] = await alternatives_of(client, text=html, format="html", alternatives=2)
         assert found == [
             "<h1 class='a'>かなかないぬ</h1>\n<p>かなかなかないぬ</p>",
             "<h1 class='a'>かなかなとり</h1>\n<p>かなかなかなとり</p>",
         ]
-        [found] = await alternatives_of(client, text="Good morning.\n\n- Where is it?\n", alternatives=1)
+        [found] = await alternatives_of(client, text="Good morning.\n\n- Here it is.\n", alternatives=1)
         assert found == ["かなかないぬ\n\n- かなかなかないぬ\n"]
 
 
