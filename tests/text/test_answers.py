@@ -71,6 +71,7 @@ TRANSLATIONS = [
     ("?short:Plague risk", "Seuche", "de"),
     ("Taxable?", "Steuerpflichtig", "de"),
     ("Give the children the same type?", "Unterkonten auf denselben Typ setzen?", "de"),
+    ("Two lines\nmake a text.", "Zwei Zeilen\nergeben etwas.", "de"),
     ("File not found: is it installed?", "Datei nicht gefunden, eventuell ist sie nicht installiert.", "de"),
     ("Perhaps it was just moved?", "Vielleicht wurde er gerade verschoben.", "de"),
     ("Use -? for help.", "Mit -? erhalten Sie Hilfe.", "de"),

@@ -180,7 +180,7 @@ def _requests() -> re.Pattern[str]:
         nouns = words.get("en_with_object", "")
         before_object = rf"(?:{nouns}) +(?:{_OBJECT}|[\"“'])" if nouns else ""
         groups.append(f"(?P<{group}>{'|'.join(filter(None, (verbs, before_object)))})")
-    return re.compile(rf"(?:^|[.!?:]\s+|\n\s*){_POLITE}(?:{'|'.join(groups)})", re.IGNORECASE)
+    return re.compile(rf"(?:^|[.!?:]\s+|\n\s*\n\s*){_POLITE}(?:{'|'.join(groups)})", re.IGNORECASE)
 
 
 _MIN_INNER_CHARACTERS = 4
