@@ -634,7 +634,8 @@ def label_kind(name: str) -> str | None:
         return "text"
     if words("answer_label").fullmatch(name) is not None:
         return "answer"
-    if chat_languages.tag_of(name) is not None:
+    is_word = words("names_like_words").fullmatch(name) is not None or re.fullmatch(r"[A-Za-z]{3}", name) is not None
+    if not is_word and chat_languages.tag_of(name) is not None:
         return "language"
     return "context" if _said("context", name) or _NEXT.match(name) is not None else None
 
