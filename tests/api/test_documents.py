@@ -341,7 +341,7 @@ async def test_a_result_is_named_after_its_language(client: Client) -> None:
 
 
 async def test_an_exported_xliff_file_comes_back_into_its_document_alone(client: Client) -> None:
-    text = b"Can I *pay* now?\n\nWhere is it?\n\nIt is *here* & there.\n\nYes.\n"
+    text = b"May I *pay* now?\n\nWhere is it?\n\nIt is *here* & there.\n\nYes.\n"
     document, other = [await client.done(await client.upload(one)) for one in (text, text.replace(b"Yes", b"No"))]
     path = f"/{document['id']}"
     ns = "{urn:oasis:names:tc:xliff:document:1.2}"
@@ -363,7 +363,7 @@ async def test_an_exported_xliff_file_comes_back_into_its_document_alone(client:
     assert [(one["edited"], one["reviewed"]) for one in segments] == [
         *((True, True), (True, False), (False, False), (False, True)),
     ]
-    assert segments[0]["translation"] == "~Can I <g1>bezahlen</g1> now?"
+    assert segments[0]["translation"] == "~May I <g1>bezahlen</g1> now?"
     again = (await client.call("POST", f"{path}/xliff", content=data)).json()
     assert (again["changed_count"], again["reviewed_count"], again["refused_count"]) == (0, 0, 1)
     for wrong in (b"", b"<tmx/>", b"<xliff/>", b"<xliff><a", data.replace(b'id="1"', b'id="x"')):

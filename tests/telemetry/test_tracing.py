@@ -69,7 +69,7 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_request_is_a_tree_of_what_it_went_through(stream: bool) -> None:
-    traced = Traced(fake_service(lambda _: "one two three", step_s=0.002))
+    traced = Traced(fake_service(lambda _: "one two three?", step_s=0.002))
     async with served(traced.service) as client:
         answer = await post(client, {"X-Request-Id": "mine"}, stream=stream)
         await answer.aread()

@@ -205,7 +205,7 @@ class EditsBody(schemas.RequestBody):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"edits": [{"n": 3, "translation": "駅"}]}]})
 
-    edits: Annotated[list[SegmentEditBody], Field(min_length=1, max_length=MAX_PAGE)]
+    edits: Annotated[schemas.Items[SegmentEditBody], Field(min_length=1, max_length=MAX_PAGE)]
 
 
 class EditsAnswer(BaseModel):

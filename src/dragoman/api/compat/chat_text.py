@@ -47,13 +47,13 @@ _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
 _PAIR_LINES = re.compile(r"\s*(?:^[ \t]*[^\n]{1,100}(?:->|=>|→)[^\n]{0,200}\n){1,500}+", re.MULTILINE)
 _BLANK = re.compile(r"\s{0,80}")
-_FIRST_LINE = re.compile(r"\s*(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*\r?\n")
+_FIRST_LINE = re.compile(r"\s*+(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*+\r?\n")
 _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
 _NEXT_BRACKET = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]")
 _WHOLE_QUOTE = re.compile(r"\s*[\"“「『«„]([^\"“”「」『』«»„]{1,20000})[\"”」』»“]\s*")
-_PARAGRAPH_END = re.compile(r"[ \t]*\r?\n\s*\n")
+_PARAGRAPH_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n\s*\n")
 _CLOSING_TAG = re.compile(r"^[ \t]*</(?P<tag>[A-Za-z][\w-]{1,40})>[ \t]*$", re.MULTILINE)
-_LINE_END = re.compile(r"[ \t]*\r?\n(?:\s*\n)?")
+_LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n(?:\s*\n)?")
 HTML = frozenset(
     re.findall(
         r"\w+", "a b body br code div em font h1 h2 h3 html i img li ol p pre s span strong sub sup table td tr u ul"
@@ -619,8 +619,10 @@ _EXPLICIT = re.compile(
 )
 _FRONT_MATTER = re.compile(r"\s*---[ \t]*\n(?:[\w-]+:[^\n]*\n){1,50}---")
 _BEGINS = re.compile(r"(?:begin|start)\b", re.IGNORECASE)
-_LAST_LABEL = re.compile(r"(?:\n|\A)[ \t#*\[]{0,8}(?P<name>[^\n:：]{2,60}?)[ \t*]*[:：][ \t*\]]*\s*\Z")
-_FIRST_LABEL = re.compile(r"\s*[#*\[]{0,4}[ \t]*(?P<name>[^\n:：]{2,60}?)[ \t*\]]*[:：][ \t*]*(?P<end>\r?\n)?")
+_LAST_LABEL = re.compile(r"(?:\n|\A)[ \t#*\[]{0,8}(?P<name>[^\s:：][^\n:：]{1,59}?)[ \t*]*+[:：][ \t*\]]*+\s*\Z")
+_FIRST_LABEL = re.compile(
+    r"\s*+[#*\[]{0,4}[ \t]*+(?P<name>[^\s:：][^\n:：]{1,59}?)[ \t*\]]*+[:：][ \t*]*(?P<end>\r?\n)?"
+)
 _INNER = re.compile(
     r"^(?:texts?|[\w ]{0,20}(?:text|line|sentence)) to (?:be )?translated?:[ \t]*", re.IGNORECASE | re.MULTILINE
 )

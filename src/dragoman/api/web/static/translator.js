@@ -161,7 +161,7 @@ export class Translator {
 
   finish(translation, request) {
     mark(this.output, translation.finish_reason === "unchanged" ? known(translation.source) : request.target);
-    this.show(translation);
+    this.present(translation);
     this.output.dataset.phase = "done";
     this.stopButton.hidden = true;
     this.copyButton.disabled = false;
@@ -176,13 +176,13 @@ export class Translator {
 
   /** Show another translation in place of this one. */
   choose(translation) {
-    this.show(translation);
+    this.present(translation);
     this.report(...this.remarks(translation));
     this.announce(translation.text, this.pair.target);
   }
 
   /** Show a text with what its warnings name underlined; all of it where the model was unsure and nothing is named. */
-  show({ text, warnings }) {
+  present({ text, warnings }) {
     const characters = [...text];
     const places = warnings.flatMap(({ places }) => places ?? []).filter(({ start, end }) => end - start < characters.length);
     this.output.toggleAttribute("data-doubtful", isDoubtful({ warnings }) && !places.length);
