@@ -12,9 +12,10 @@ import pytest
 from tests.outliving import started
 from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(900)]
 
-START_S = 120.0
+START_S = 600.0
+"""An engine compiles for minutes on a loaded machine."""
 END_S = 90.0
 """A terminal's Ctrl-C has a load test and a server end in order."""
 QUICK = ("--max-model-len", "1024", "--enforce-eager=true")

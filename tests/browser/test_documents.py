@@ -299,7 +299,11 @@ async def test_segments_similar_to_an_edited_one_are_translated_again_on_demand(
         "warnings": [],
         "doubtful": False,
         "edited": False,
+        "reviewed": False,
+        "machine": None,
         "memory": False,
+        "examples": 0,
+        "looks": [],
         "equal": 0,
     }
 
@@ -308,6 +312,7 @@ async def test_segments_similar_to_an_edited_one_are_translated_again_on_demand(
 
     await review.route("**/v1/models", lambda route: route.fulfill(json={"data": [{"takes_examples": True}]}))
     await review.route("**/segments/1/similar", similar)
+    await review.reload()  # what the model can do is asked once
     await row.get_by_role("button", name="Accept").click()
     await row.get_by_role("button", name="Translate similar segments again").click()
     await expect(segment(review, "5").locator(".text")).to_have_text("焼き魚が塩辛い。")
