@@ -76,7 +76,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def install(wheel: Path, extras: str) -> Path:
     """The folder of programs of an environment with the wheel, these extras, and the pinned versions of both."""
-    venv = wheel.parent / f"venv{extras}"
+    venv = wheel.parent / f"venv-{extras.strip('[]')}"  # vLLM reads brackets of a path as a pattern
     run(uv(), "venv", "--quiet", "--python", sys.executable, venv, cwd=wheel.parent)
     pins = ("--constraint", ROOT / "constraints/cpu.txt", "--override", ROOT / "constraints/overrides.txt")
     python = venv / "bin/python"
