@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from dragoman.service.service import TranslationService
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, MemorySettings, Settings
-from dragoman.storage.collections import SERVER, StoredCollection
+from dragoman.storage.collections import SERVER
 from dragoman.storage.memories import EDITS, SUGGESTIONS
 from dragoman.types import Account
+from tests.api.owners_server import OwnersServer
 from tests.api.test_owners import named, references
 from tests.serving import keyed_service, served
 
@@ -28,17 +26,8 @@ FILE = (
 )
 
 
-@dataclass
-class Server:
-    """One that needs keys, with a memory of each name that is of the key of this name, and others that the server owns."""
-
-    http: httpx.AsyncClient
-    service: TranslationService
-    keys: dict[str, str]
-    stored: dict[str, StoredCollection] = field(default_factory=dict[str, StoredCollection])
-
-    async def call(self, key: str, method: str, path: str, **options: Any) -> httpx.Response:
-        return await self.http.request(method, path, headers={"X-API-Key": self.keys[key]}, **options)
+class Server(OwnersServer):
+    """With a memory of each name that is of the key of this name, and others that the server owns."""
 
     async def listed(self, key: str) -> dict[str, bool]:
         answer = await self.call(key, "GET", "/v1/memories")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from dragoman.service.service import TranslationService
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
 from dragoman.storage.collections import SERVER, StoredCollection
 from dragoman.types import Account
 from tests.agents import agent
+from tests.api.owners_server import OwnersServer
 from tests.serving import keyed_service, served
 
 PAIR = {"source": "en", "target": "ja"}
@@ -24,17 +22,8 @@ TEXT = "The server is new."
 FILE = {"file": ("a.txt", TEXT.encode())}
 
 
-@dataclass
-class Server:
-    """One that needs keys, with a glossary of each name that is of the key of this name, and one that is shared."""
-
-    http: httpx.AsyncClient
-    service: TranslationService
-    keys: dict[str, str]
-    stored: dict[str, StoredCollection] = field(default_factory=dict[str, StoredCollection])
-
-    async def call(self, key: str, method: str, path: str, **options: Any) -> httpx.Response:
-        return await self.http.request(method, path, headers={"X-API-Key": self.keys[key]}, **options)
+class Server(OwnersServer):
+    """With a glossary of each name that is of the key of this name, and one that is shared."""
 
     async def names(self, key: str, path: str) -> set[str]:
         answer = await self.call(key, "GET", path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -29,17 +30,26 @@ def listed(url: str) -> list[dict[str, Any]]:
     return json.loads(run(url, "list", "--json"))
 
 
-def store(url: str, owner: str, name: str) -> str:
-    """Store a glossary as a server does; return its id."""
+def stored(url: str, write: Callable[[Database], Awaitable[str]]) -> str:
+    """Store something as a server does; return its id."""
 
-    async def write() -> str:
+    async def written() -> str:
         database = Database(url)
         await database.open()
-        made = await Glossaries(database).create(owner, name, {("en", "de"): {"server": "Server"}})
+        id = await write(database)
         await database.close()
-        return made.id
+        return id
 
-    return asyncio.run(write())
+    return asyncio.run(written())
+
+
+def store(url: str, owner: str, name: str) -> str:
+    """Store a glossary; return its id."""
+
+    async def write(database: Database) -> str:
+        return (await Glossaries(database).create(owner, name, {("en", "de"): {"server": "Server"}})).id
+
+    return stored(url, write)
 
 
 @pytest.fixture

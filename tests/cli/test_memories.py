@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -14,6 +13,7 @@ from dragoman.storage.collections import SERVER
 from dragoman.storage.database import Database
 from dragoman.storage.memories import EDITS, MemoryLimits, MemoryStore, NewEntry
 from tests.cli.test_glossaries import keys as keys
+from tests.cli.test_glossaries import stored
 from tests.cli.test_keys import run as run_command
 from tests.cli.test_keys import url as url
 
@@ -30,17 +30,12 @@ def listed(url: str) -> list[dict[str, Any]]:
 
 
 def store(url: str, owner: str, name: str) -> str:
-    """Store a memory of an entry as a server does; return its id."""
+    """Store a memory of an entry; return its id."""
 
-    async def write() -> str:
-        database = Database(url)
-        await database.open()
-        entry = NewEntry("en", "de", name, name)
-        id = await MemoryStore(database).add(owner, name, [entry], MOST, create=True)
-        await database.close()
-        return id
+    async def write(database: Database) -> str:
+        return await MemoryStore(database).add(owner, name, [NewEntry("en", "de", name, name)], MOST, create=True)
 
-    return asyncio.run(write())
+    return stored(url, write)
 
 
 def test_a_memory_is_shared_given_and_deleted(url: str, keys: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:

@@ -2,8 +2,8 @@
 
 They are read with `tokenizers` and jinja2 alone, and are what transformers' `AutoTokenizer` makes of the same files: its
 import takes seconds and brings torch. `tokenizer.json` is the tokenizer; `tokenizer_config.json` adds tokens that are not in
-it. A tokenizer that is in no `tokenizer.json`, or is code of the
-checkpoint's own, is left to transformers, where that is installed.
+it. A tokenizer that is in no `tokenizer.json`, or is code of the checkpoint's own, is left to transformers, where that is
+installed.
 """
 
 from __future__ import annotations
