@@ -1,4 +1,4 @@
-"""One Chromium for the run, a fresh profile for each test, and a page that may not have complained of anything.
+"""One Chromium for the run (a test in which it ends runs again), a fresh profile for each test, and a page that may not have complained of anything.
 
 Chromium is the machine's (`DRAGOMAN_CHROMIUM` names another), or the one that `playwright install chromium` brought.
 """
@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    Playwright,
+    async_playwright,
+    expect,
+)
 
 from dragoman.storage.database import Database
 from tests.browser.stage import Stage, make_service, serving
@@ -33,16 +42,39 @@ def installed_chromium() -> str | None:
     return os.environ.get("DRAGOMAN_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
 
 
+class Launcher:
+    """Of one browser after the other: the next where the last has ended, as it may on a machine without memory."""
+
+    def __init__(self, playwright: Playwright) -> None:
+        self._playwright = playwright
+        self._browser: Browser | None = None
+
+    async def running(self) -> Browser:
+        if self._browser is None or not self._browser.is_connected():
+            self._browser = await self._playwright.chromium.launch(executable_path=installed_chromium())
+        return self._browser
+
+    async def close(self) -> None:
+        if self._browser is not None:
+            await self._browser.close()
+
+
 @pytest.fixture(scope="session")
-async def chromium() -> AsyncIterator[Browser]:
+async def launcher() -> AsyncIterator[Launcher]:
     async with async_playwright() as playwright:
+        launcher = Launcher(playwright)
         try:
-            browser = await playwright.chromium.launch(executable_path=installed_chromium())
+            await launcher.running()
         except Error as fault:
             missing = pytest.fail if os.environ.get("CI") else pytest.skip
             missing(f"no Chromium: apt-get install chromium, or playwright install chromium ({fault.message[:80]})")
-        yield browser
-        await browser.close()
+        yield launcher
+        await launcher.close()
+
+
+@pytest.fixture
+async def chromium(launcher: Launcher) -> Browser:
+    return await launcher.running()
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ from tests.browser.stage import Stage
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 async def module_page(chromium: Browser, stage: Stage) -> AsyncIterator[Page]:
-    """A document of the server's origin that runs nothing of its own; modules keep no state, so all tests share it."""
+    """A document of the server's origin that runs nothing of its own."""
     page = await chromium.new_page()
     await page.goto(f"{stage.url}web/icon.svg")
     yield page

@@ -19,7 +19,7 @@ from tests.serving import fake_service, served
 from tests.telemetry.metered import metered_service, some_of_everything
 
 GONE = "127.0.0.1:9"
-VARIABLES = {"__rate_interval": "10s", "job": "dragoman", "instance": ".*"}
+VARIABLES = {"__rate_interval": "60s", "job": "dragoman", "instance": ".*"}
 # The fake has no KV cache and runs no vLLM, and its server has no cache and needs no keys.
 NOT_OF_THE_FAKE = ("vllm:", "dragoman_engine_kv_cache_tokens", "invalid_key", 'result!="miss"')
 

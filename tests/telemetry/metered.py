@@ -10,12 +10,14 @@ from pathlib import Path
 import httpx
 
 from dragoman.gpu import NvmlGpus
+from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
-from dragoman.settings import ServerSettings
+from dragoman.settings import CacheSettings, ServerSettings, Settings
 from dragoman.telemetry.metrics import GpuCollector, StorageCollector, StorageGauges
 from dragoman.telemetry.requests import DocumentRecord
 from dragoman.types import EngineSequence
-from tests.serving import echoing, fake_service, source_of
+from dragoman.wire import EngineStats, RemoteEngineStats
+from tests.serving import echoing, service_over, source_of
 from tests.telemetry.nvml_stand_in import stand_in
 from tests.waiting import until
 
@@ -53,13 +55,18 @@ def _answer(sequence: EngineSequence) -> str:
     return echoing()(sequence)
 
 
+class _Pipeline(FakePipeline):
+    """The fake, which also reports an engine elsewhere."""
+
+    def stats(self) -> EngineStats:
+        elsewhere = RemoteEngineStats(url="http://gpu-1:8000", slots=8, running=1, losses=1, busy=False, fault="")
+        return super().stats().model_copy(update={"remote": [elsewhere]})
+
+
 def metered_service() -> TranslationService:
-    """Over the fake pipeline, with GPUs that are not there."""
-    service = fake_service(
-        _answer,
-        server=ServerSettings(max_body_bytes=20_000, max_texts=40),
-        step_s=0.001,
-    )
+    """Over the fake pipeline, with GPUs and an engine elsewhere that are not there."""
+    settings = Settings(server=ServerSettings(max_body_bytes=20_000, max_texts=40), cache=CacheSettings(max_bytes=0))
+    service = service_over(_Pipeline(_answer, step_s=0.001), settings)
     gpus = NvmlGpus(stand_in(), (0, 1))
     service.metrics.registry.register(GpuCollector(gpus.describe(), gpus.read))
     keys = {"valid": 5, "near_quota": 1, "near_expiry": 2}
