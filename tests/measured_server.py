@@ -20,7 +20,7 @@ import json
 import multiprocessing
 import re
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -215,15 +215,17 @@ class MeasuredServer:
             used_s = now_s
             sleep(0.2)
 
-    def measure(self, row: Row, shape: Shape | None, sizes: Sequence[int], grow_from_s: float = 0.0) -> Case:
-        """One case at several sizes, as long as the one before took `grow_from_s` of CPU time.
+    def measure(
+        self, row: Row, shape: Shape | None, sizes: Sequence[int], is_known: Callable[[Case], bool] = lambda case: False
+    ) -> Case:
+        """One case at several sizes, or fewer where `is_known` says of those so far what the next would show.
 
         What is over a limit is measured again, and the least figures count.
         """
         case = Case(row.method, row.route, row.url[:100], shape.name if shape is not None else "", row.limits)
         for size in sizes:
             case.figures.append(self.send(row, shape, size))
-            if case.figures[-1].cpu_s < grow_from_s:
+            if is_known(case):
                 break
         for _ in range(TRIES):
             if not case.faults:

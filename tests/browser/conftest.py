@@ -1,4 +1,6 @@
-"""One Chromium for the run (a test in which it ends runs again), a fresh profile for each test, and a page that may not have complained of anything.
+"""One Chromium for the run, a fresh profile for each test, and a page that may not have complained of anything.
+
+A test in which Chromium ends, as it may where memory is out, runs again with another.
 
 Chromium is the machine's (`DRAGOMAN_CHROMIUM` names another), or the one that `playwright install chromium` brought.
 """
