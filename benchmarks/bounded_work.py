@@ -27,6 +27,7 @@ from tests.measured_server import (
     SIZES,
     Case,
     Figures,
+    FullStorage,
     MeasuredServer,
     measured_server,
 )
@@ -47,7 +48,8 @@ async def _measure(options: argparse.Namespace) -> Measurement:
     found = Measurement.begin("bounded-work", sizes=options.sizes, limits=limits)
     cases: list[Case] = []
     with tempfile.TemporaryDirectory() as folder, suppress(asyncio.CancelledError):  # Ctrl-C: what was measured is kept
-        async with measured_server(Path(folder)) as server:
+        full = await FullStorage.made(Path(folder, "full"))
+        async with measured_server(Path(folder), full) as server:
             for case in _cases(server, options.only, options.sizes):
                 cases.append(case)
                 if case.faults or options.verbose:

@@ -19,6 +19,7 @@ import http.client
 import json
 import multiprocessing
 import re
+import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
@@ -28,9 +29,11 @@ from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter, process_time, sleep
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
+from filelock import FileLock
 
 from dragoman.storage.database import Database
 from dragoman.storage.documents import DocumentStore, StoredDocument
@@ -305,18 +308,42 @@ def _uploaded(connection: http.client.HTTPConnection, key: str) -> str:
         sleep(0.2)
 
 
+@dataclass(frozen=True)
+class FullStorage:
+    """A database that is filled to its limits, the key whose it is, another, and the ids of what it has."""
+
+    database: Path
+    key: str
+    other: str
+    ids: Mapping[str, str]
+
+    @classmethod
+    async def made(cls, folder: Path) -> FullStorage:
+        """Takes half a minute of CPU time. Several processes that name the same folder make it once."""
+        folder.mkdir(exist_ok=True)
+        file, described = folder / "dragoman.db", folder / "storage.json"
+        with FileLock(folder / "lock"):
+            if not described.exists():
+                described.write_text(json.dumps(await cls._fill(file)))
+        return cls(file, **json.loads(described.read_text()))
+
+    @staticmethod
+    async def _fill(file: Path) -> dict[str, Any]:
+        database = Database(f"sqlite:///{file}")
+        await database.open()
+        try:
+            account, key = await Keys(database).create(Account("", "full", role="operator", characters_per_month=QUOTA))
+            _, other = await Keys(database).create(Account("", "other"))
+            return {"key": key, "other": other, "ids": await _fill(database, account)}
+        finally:
+            await database.close()
+
+
 @asynccontextmanager
-async def measured_server(folder: Path) -> AsyncIterator[MeasuredServer]:
-    """A server over the fake pipeline, with keys and SQLite."""
-    storage = f"sqlite:///{folder}/dragoman.db"
-    database = Database(storage)
-    await database.open()
-    try:
-        account, key = await Keys(database).create(Account("", "full", role="operator", characters_per_month=QUOTA))
-        _, other = await Keys(database).create(Account("", "other"))
-        ids = await _fill(database, account)
-    finally:
-        await database.close()
+async def measured_server(folder: Path, full: FullStorage) -> AsyncIterator[MeasuredServer]:
+    """A server over the fake pipeline, with keys and SQLite, that has its own copy of a full storage."""
+    shutil.copyfile(full.database, folder / "dragoman.db")
+    storage, key, other, ids = f"sqlite:///{folder}/dragoman.db", full.key, full.other, dict(full.ids)
     flags = [
         "--pipeline=fake",
         "--auth=keys",

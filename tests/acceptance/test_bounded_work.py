@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bounded_work import BODIES, MB, READS, Limits, Row, Shape, shapes
-from tests.measured_server import SIZES, Case, measured_server
+from tests.measured_server import SIZES, Case, FullStorage, measured_server
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(1_200)]
 
@@ -53,9 +53,16 @@ PARTS = 3
 """Of the routes that take bodies: a server each, so that several processes share the work."""
 
 
-async def faults(folder: Path, rows: Sequence[tuple[Row, Sequence[Shape | None]]]) -> list[str]:
+@pytest.fixture(scope="module")
+async def full(tmp_path_factory: pytest.TempPathFactory) -> FullStorage:
+    """One for all processes of the run."""
+    folder = tmp_path_factory.getbasetemp().parent / "full-storage"
+    return await FullStorage.made(folder)
+
+
+async def faults(folder: Path, full: FullStorage, rows: Sequence[tuple[Row, Sequence[Shape | None]]]) -> list[str]:
     """What is over its limit, of rows and the shapes that they are sent."""
-    async with measured_server(folder) as server:
+    async with measured_server(folder, full) as server:
         cases = [
             server.measure(allowed(row), shape, SIZES if shape else [0], is_known)
             for row, of_row in rows
@@ -66,12 +73,12 @@ async def faults(folder: Path, rows: Sequence[tuple[Row, Sequence[Shape | None]]
     return [f"{case.method} {case.url} {case.shape}: {'; '.join(case.faults)}" for case in cases if case.faults]
 
 
-async def test_reads_of_a_full_storage_take_bounded_work(tmp_path: Path) -> None:
-    assert await faults(tmp_path, [(row, [None]) for row in READS]) == []
+async def test_reads_of_a_full_storage_take_bounded_work(tmp_path: Path, full: FullStorage) -> None:
+    assert await faults(tmp_path, full, [(row, [None]) for row in READS]) == []
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_the_work_for_a_body_is_in_proportion_to_it_and_gives_the_event_loop_back(
-    tmp_path: Path, part: int
+    tmp_path: Path, full: FullStorage, part: int
 ) -> None:
-    assert await faults(tmp_path, [(row, [*shapes(row)]) for row in BODIES[part::PARTS]]) == []
+    assert await faults(tmp_path, full, [(row, [*shapes(row)]) for row in BODIES[part::PARTS]]) == []

@@ -74,7 +74,7 @@ SENT = {
 }
 """Attacks that only a server shows the effect of, and how each ends: uploads, addresses that it would fetch, a worker's end."""
 READ_ATTACKS = [one for one in attacks("") if one.what not in SENT]
-REFUSED = {"package": 30, "XML": 8, "sheets, OpenDocument, books": 5, "text": 16, "PDF": 7}
+REFUSED = {"package": 30, "XML": 8, "sheets, OpenDocument, books": 5, "Markdown": 0, "data": 7, "text": 9, "PDF": 7}
 """How many attacks of each group are refused; the others are files, and are read."""
 
 
