@@ -78,8 +78,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("engine") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(ENGINE_START_S))
-        if item.get_closest_marker("browser"):  # it may end where the machine has no memory, which is no test's subject
-            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun=["TargetClosedError"]))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:

@@ -1,7 +1,5 @@
 """One Chromium for the run, a fresh profile for each test, and a page that may not have complained of anything.
 
-A test in which Chromium ends, as it may where memory is out, runs again with another.
-
 Chromium is the machine's (`DRAGOMAN_CHROMIUM` names another), or the one that `playwright install chromium` brought.
 """
 
@@ -16,16 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Error,
-    Page,
-    Playwright,
-    async_playwright,
-    expect,
-)
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
 
 from dragoman.storage.database import Database
 from tests.browser.stage import Stage, make_service, serving
@@ -44,39 +33,16 @@ def installed_chromium() -> str | None:
     return os.environ.get("DRAGOMAN_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
 
 
-class Launcher:
-    """Of one browser after the other: the next where the last has ended, as it may on a machine without memory."""
-
-    def __init__(self, playwright: Playwright) -> None:
-        self._playwright = playwright
-        self._browser: Browser | None = None
-
-    async def running(self) -> Browser:
-        if self._browser is None or not self._browser.is_connected():
-            self._browser = await self._playwright.chromium.launch(executable_path=installed_chromium())
-        return self._browser
-
-    async def close(self) -> None:
-        if self._browser is not None:
-            await self._browser.close()
-
-
 @pytest.fixture(scope="session")
-async def launcher() -> AsyncIterator[Launcher]:
+async def chromium() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        launcher = Launcher(playwright)
         try:
-            await launcher.running()
+            browser = await playwright.chromium.launch(executable_path=installed_chromium())
         except Error as fault:
             missing = pytest.fail if os.environ.get("CI") else pytest.skip
             missing(f"no Chromium: apt-get install chromium, or playwright install chromium ({fault.message[:80]})")
-        yield launcher
-        await launcher.close()
-
-
-@pytest.fixture
-async def chromium(launcher: Launcher) -> Browser:
-    return await launcher.running()
+        yield browser
+        await browser.close()
 
 
 @pytest.fixture(scope="session")

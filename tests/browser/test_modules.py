@@ -13,9 +13,9 @@ from tests.browser.stage import Stage
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def module_page(chromium: Browser, stage: Stage) -> AsyncIterator[Page]:
-    """A document of the server's origin that runs nothing of its own."""
+    """A document of the server's origin that runs nothing of its own; modules keep no state, so all tests share it."""
     page = await chromium.new_page()
     await page.goto(f"{stage.url}web/icon.svg")
     yield page

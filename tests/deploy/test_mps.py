@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -13,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dragoman.deploy import config, local, mps
+from dragoman.deploy import mps
 from dragoman.deploy.mps import MpsDaemon, MpsRefused
-from dragoman.settings import ServerSettings, Settings
 from dragoman.sharedgpu import CONTROL, SharedGpu
 from tests.outliving import started
+from tests.processes import ROOT
 from tests.waiting import until
 
 STAND_IN = Path(__file__).with_name("mps_stand_in.py")
@@ -104,32 +103,39 @@ def test_a_client_is_one_of_cuda(installed: Path, gpu: SharedGpu) -> None:
     assert "libcuda" in mps.try_client(gpu, "0")
 
 
-@pytest.fixture
-def environment() -> Iterator[None]:
-    """A run sets variables of Ray's."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+REFUSED = """
+import sys
+from dragoman.deploy import config, local
+from dragoman.settings import ServerSettings, Settings
+from tests.deploy.test_mps import stand_ins
+
+run = local.Run(Settings(server=ServerSettings(port=0, replicas=sys.argv[1])), config.shared_deployment(1, 2))
+run.start_mps()
+print(run.deployment.replicas, run.deployment.num_gpus, len(stand_ins()))
+run.end()
+print(run.folder.exists())
+"""
 
 
-@pytest.mark.usefixtures("installed", "environment")
+def stand_ins() -> list[psutil.Process]:
+    """Those that this process has started and that run."""
+    running = [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    return [one for one in running if "mps_stand_in.py" in one.cmdline()]
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(("wanted", "replicas", "of_a_gpu"), [("auto", 1, 1), ("2/gpu", 2, 0.5)])
 def test_where_mps_is_refused_auto_has_one_engine_and_others_compute_in_turn(
-    wanted: str, replicas: int, of_a_gpu: float, caplog: pytest.LogCaptureFixture
+    wanted: str, replicas: int, of_a_gpu: float
 ) -> None:
+    """In a process of its own, as a run's end is the end of all processes below the one that began it."""
     if Path("/dev/nvidiactl").exists():
         pytest.skip("there is a GPU here")
-    run = local.Run(Settings(server=ServerSettings(port=0, replicas=wanted)), config.shared_deployment(1, 2))
-    try:
-        run.start_mps()
-        assert (run.deployment.replicas, run.deployment.num_gpus) == (replicas, of_a_gpu)
-        assert "without CUDA MPS: it cannot be used here" in caplog.text
-        running = [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
-        assert not [one for one in running if "mps_stand_in.py" in one.cmdline()]
-    finally:
-        run.end()
-    assert not run.folder.exists()
+    command = subprocess.run(
+        [sys.executable, "-c", REFUSED, wanted], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert command.stdout == f"{replicas} {of_a_gpu} 0\nFalse\n"
+    assert "without CUDA MPS: it cannot be used here" in command.stderr
 
 
 @pytest.mark.parametrize("dies", ["an engine", "the daemon"])
