@@ -24,7 +24,8 @@ HANG_MS = 1000 * HANG_S
 expect.set_options(timeout=HANG_MS)
 SLOW_STEP_S = 0.25
 _AUDIT = (files("tests.browser") / "audit.js").read_text(encoding="utf-8")
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first has no windows' own pages, which take a process and a second of CPU time for each test."""
 _REFUSED = "Failed to load resource"  # Chromium's note on any answer from 400 on: tests of errors ask for those
 
 
