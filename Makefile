@@ -27,7 +27,7 @@ serve: setup  ## serve on http://127.0.0.1:8000 (PORT=, HOST=, MODEL=, ARGS="--p
 check: setup  ## ruff and pyright
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/pyright --project pyproject.toml
+	$(VENV)/bin/pyright --project pyproject.toml --threads $(PROCESSES)
 
 structure: setup  ## files and lines of each package, before and now (BEFORE=a git revision)
 	@$(VENV)/bin/python scripts/structure.py --before $(BEFORE)
