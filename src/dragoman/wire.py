@@ -65,6 +65,13 @@ class RemoteEngineStats(BaseModel):
     losses: Annotated[int, Field(description="How often it was lost since the server's start.")]
     busy: Annotated[bool, Field(description="It has asked to be left alone for a time.")]
     fault: Annotated[str, Field(description="Why it gets no sequences; empty: it does.")]
+    lacks: Annotated[
+        list[str],
+        Field(
+            description="What it has not, and an engine in this process has: `confidence` of translations, `token_ids` (a text "
+            "with the name of a control token is refused), `forced_lengths` of load tests."
+        ),
+    ] = []
 
 
 class EngineStats(BaseModel):

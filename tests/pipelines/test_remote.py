@@ -6,20 +6,27 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from tokenizers import Tokenizer, models
 
+from dragoman.cli import doctor
 from dragoman.errors import ConfigError, DragomanError, EngineDead, EngineFailed, EngineRejected, EngineRestarting
+from dragoman.phrasebook import model_dir
 from dragoman.pipelines import remote as module
+from dragoman.pipelines.fake import FakePipeline
 from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.service.service import TranslationService
 from dragoman.service.stack import model_tokens
+from dragoman.settings import PipelineSettings, RemoteSettings, Settings, StorageSettings, TrafficSettings
 from dragoman.types import Completion, Delta, EngineSequence, Sampling, TokenLogprobs
 from tests.pipelines.building import loaded, running
 from tests.pipelines.conftest import TOKENIZER, remote
 from tests.pipelines.faults import FAULTS, Fault, table
 from tests.pipelines.scripted import WINDOW, sequence
 from tests.pipelines.upstream import Upstream, listening
+from tests.serving import served
 from tests.waiting import HANG_S, scaled, until
 
 ROOT = Path(__file__).parents[2]
@@ -264,6 +271,32 @@ async def test_an_engine_that_reads_text_as_other_tokens_is_found_by_their_numbe
         upstream.tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
         with pytest.raises(EngineFailed, match="--model"):
             await pipeline.generate(EngineSequence("b", tuple(prompt), 12))
+
+
+@pytest.mark.parametrize(("api", "lacks"), [("completions", ""), ("ollama", "confidence, token_ids, forced_lengths")])
+async def test_what_an_engine_lacks_is_in_answers_in_stats_and_in_the_doctors_report(
+    api: Literal["completions", "ollama"], lacks: str
+) -> None:
+    own = FakePipeline(lambda _: "x", slots=8, max_model_len=1024)
+    async with listening(Upstream(Tokenizer.from_file(str(model_dir() / "tokenizer.json")), pipeline=own)) as upstream:
+        settings = Settings(
+            pipeline=PipelineSettings(name="remote"),
+            remote=RemoteSettings(urls=upstream.url, api=api),
+            storage=StorageSettings(url=""),
+            traffic=TrafficSettings(enabled=False),
+        )
+        async with served(TranslationService.from_settings(settings)) as http:
+            for stream in (False, True):
+                body = {"text": "Good evening.", "source": "en", "target": "ja", "stream": stream}
+                answer = await http.post("/v1/translate", json=body)
+                assert answer.headers.get("X-Engine-Lacks", "") == lacks
+            [engine] = (await http.get("/v1/stats")).json()["engine"]["remote"]
+            assert ", ".join(engine["lacks"]) == lacks
+        [found] = await doctor.engines(settings)
+        assert found.state == ("warn" if lacks else "ok")
+        assert upstream.url in found.details and lacks in found.details
+    [found] = await doctor.engines(settings)
+    assert found.state == "fail"
 
 
 def test_a_file_of_authorities_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

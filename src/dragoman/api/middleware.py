@@ -134,7 +134,7 @@ async def _drain(receive: Receive) -> None:
 
 _CORS_METHODS = ("GET", "POST", "PATCH", "DELETE")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_EXPOSED_HEADERS = ("X-Request-ID", "Retry-After", "X-Trace-ID", "X-Prompt-Passed")
+_EXPOSED_HEADERS = ("X-Request-ID", "Retry-After", "X-Trace-ID", "X-Prompt-Passed", "X-Engine-Lacks")
 _PREFLIGHT_MAX_AGE_S = 20 * 86_400  # LibreTranslate's; browsers cap it at 2 h or 24 h
 
 

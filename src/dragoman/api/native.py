@@ -132,7 +132,9 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         for name in ("alternatives", "confidence_inputs"):
             if getattr(body, name):
                 raise InvalidRequest(f"{name} are not reported in a stream", param=name)
-        return EventStream(service.calls.events(request, streamed=True), _Events(), len(request.texts))
+        return EventStream(
+            service.calls.events(request, streamed=True), _Events(), len(request.texts), service.engine_headers
+        )
     async with while_connected(http.receive):
         translations = await service.calls.translate(request)
     items = map(translation_out, translations)
@@ -145,7 +147,7 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         "model": service.model.name,
         "usage": usage_out(translations),
     }
-    return JsonResponse(answer)
+    return JsonResponse(answer, headers=service.engine_headers)
 
 
 async def request_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import subprocess
@@ -39,6 +40,7 @@ from dragoman.prompts import catalog
 from dragoman.service import stack
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.traffic.summary import long_sequence
+from dragoman.wire import RemoteEngineStats
 
 State = Literal["ok", "warn", "fail"]
 _MARKS: dict[State, tuple[str, str]] = {"ok": ("ok", "green"), "warn": ("--", "yellow"), "fail": ("no", "red")}
@@ -149,6 +151,31 @@ def _model(settings: Settings) -> Diagnosis:
     return Diagnosis("Model", "warn", f"{details}; {slow[0]}") if slow else Diagnosis("Model", "ok", details)
 
 
+async def engines(settings: Settings) -> list[Diagnosis]:
+    """What each engine elsewhere is, and what it has not that one of this process has."""
+    try:
+        pipeline = stack.build_pipeline(settings, stack.engine_spec(settings))
+        await pipeline.start()
+    except DragomanError as error:
+        return [Diagnosis("Engine", "fail", error.message)]
+    try:
+        return [_engine(one) for one in pipeline.stats().remote]
+    finally:
+        await pipeline.shutdown()
+
+
+def _engine(engine: RemoteEngineStats) -> Diagnosis:
+    if engine.fault:
+        return Diagnosis("Engine", "warn", f"{engine.url}: {engine.fault}")
+    window = f"window of {engine.window} tokens" if engine.window else "its window is not known"
+    details = (
+        f"{engine.url}: {engine.software or 'unknown software'}, {engine.model}, {window}, {engine.slots} sequences"
+    )
+    if not engine.lacks:
+        return Diagnosis("Engine", "ok", details)
+    return Diagnosis("Engine", "warn", f"{details}; it lacks {', '.join(engine.lacks)} (docs/engines.md)")
+
+
 def _port(settings: Settings) -> Diagnosis:
     server = settings.server
     try:
@@ -209,6 +236,8 @@ def command(loaded: Loaded, models: bool, gpu_gib: float | None) -> None:
         lambda: _port(loaded.settings),
     )
     findings = [check() for check in checks]
+    if loaded.settings.pipeline.name == "remote" and all(one.state != "fail" for one in findings):
+        findings += asyncio.run(engines(loaded.settings))
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
         table.add_row(Text(*_MARKS[finding.state]), finding.what, finding.details)

@@ -102,6 +102,7 @@ class RemoteEngine:
             losses=self.losses,
             busy=self.is_busy,
             fault=self.fault,
+            lacks=list(self.api.lacks),
         )
 
 

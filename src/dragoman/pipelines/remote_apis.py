@@ -87,6 +87,8 @@ class Api(Protocol):
     path: str
     ends: bytes
     """The line after which a stream has no more; empty: its last event says so."""
+    lacks: tuple[str, ...]
+    """What an engine of this process has and this one has not: `confidence`, `token_ids`, `forced_lengths`."""
 
     async def served(self, ask: Ask, model: str) -> Served:
         """Find out what is served. Raises `ConfigError` where it is not `model`, or the tokens are others."""
@@ -141,6 +143,7 @@ class OpenAiCompletions:
 
     path = "/v1/completions"
     ends = b"data: [DONE]"
+    lacks = ()
 
     def __init__(self, tokens: ModelTokens, *, logprobs: bool) -> None:
         self._tokens = tokens
@@ -226,6 +229,7 @@ class OllamaGenerate:
 
     path = "/api/generate"
     ends = b""
+    lacks = ("confidence", "token_ids", "forced_lengths")
 
     def __init__(self, tokens: ModelTokens, *, logprobs: bool) -> None:
         """`logprobs`: without effect, since Ollama reports none for raw prompts."""
