@@ -146,7 +146,7 @@ async def test_a_server_is_fitted_and_reads_the_file(tmp_path: Path, checks: boo
     assert fitted.kind == "calibrated"
     for text, mean, doubtful in ((TEXTS[1], -0.4, False), (TEXTS[0], -1.4, True)):
         features = fitted.features(text, answer(text), ("en", "ja"), TokenLogprobs(mean, 2 * mean))
-        assert fitted.is_doubtful(fitted.confidence(features, ("en", "ja"))) is doubtful
+        assert fitted.is_doubtful(fitted.confidence(fitted.scores(features, ("en", "ja")), ("en", "ja"))) is doubtful
 
 
 async def test_lengths_are_compared_with_those_of_the_references(tmp_path: Path) -> None:
@@ -193,7 +193,10 @@ async def test_each_direction_has_its_own_share_of_adequate_translations(tmp_pat
     write_text(tmp_path / "c.json", json.dumps((await calibrated(file)).document))
     fitted = confidence.load(tmp_path / "c.json")
     features = fitted.features(TEXTS[1], answer(TEXTS[1]), ("en", "ja"), TokenLogprobs(-0.4, -0.8))
-    doubtful = [fitted.is_doubtful(fitted.confidence(features, ("en", target))) for target in ("ja", "ko")]
+    doubtful = [
+        fitted.is_doubtful(fitted.confidence(fitted.scores(features, ("en", target)), ("en", target)))
+        for target in ("ja", "ko")
+    ]
     assert doubtful == [False, True]
 
 

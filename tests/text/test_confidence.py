@@ -107,16 +107,20 @@ def test_a_longer_source_and_a_surprise_are_inputs_of_their_own() -> None:
 def test_without_probabilities_nothing_is_known() -> None:
     model = uncalibrated()
     assert model.features("a", "b", EN_JA, None) == ()
-    assert model.confidence((), EN_JA) is None
+    assert confidence_in(model) is None
     assert not model.is_doubtful(None)
 
 
 SURE, UNSURE = (Features(mean, 3 * mean, 0.0, source_characters=40, target_characters=40) for mean in (-0.05, -3.0))
 
 
+def confidence_in(model: ConfidenceModel, *segments: Features, direction: tuple[str, str] = EN_JA) -> float | None:
+    return model.confidence(model.scores(segments, direction), direction)
+
+
 def test_before_anything_was_translated_the_shipped_scores_rank() -> None:
     model = uncalibrated()
-    sure, unsure = (model.confidence((one,), EN_JA) for one in (SURE, UNSURE))
+    sure, unsure = (confidence_in(model, one) for one in (SURE, UNSURE))
     assert sure is not None and unsure is not None
     assert unsure < 0.1 < 0.6 < sure
     assert (model.kind, model.is_doubtful(unsure), model.is_doubtful(sure)) == ("rank", True, False)
@@ -124,13 +128,14 @@ def test_before_anything_was_translated_the_shipped_scores_rank() -> None:
 
 def test_a_rank_is_among_the_model_s_own_translations_of_the_direction() -> None:
     model = uncalibrated()
-    before = model.confidence((UNSURE,), ("en", "de"))
+    before = confidence_in(model, UNSURE, direction=("en", "de"))
     for number in range(RECENT):
         mean = -3.0 - number / RECENT
-        model.observe((Features(mean, 3 * mean, 0.0, source_characters=40, target_characters=40),), EN_JA)
-    found = model.confidence((UNSURE,), EN_JA)
+        one = Features(mean, 3 * mean, 0.0, source_characters=40, target_characters=40)
+        model.observe(model.scores([one], EN_JA), EN_JA)
+    found = confidence_in(model, UNSURE)
     assert found is not None and found > 0.9
-    assert model.confidence((UNSURE,), ("en", "de")) == before
+    assert confidence_in(model, UNSURE, direction=("en", "de")) == before
 
 
 def test_of_a_text_of_many_segments_one_is_low_by_chance() -> None:
@@ -143,9 +148,9 @@ def test_of_a_text_of_many_segments_one_is_low_by_chance() -> None:
         return Features(mean, 3 * mean, 0.0, source_characters=40, target_characters=40)
 
     for _ in range(RECENT):
-        model.observe((drawn(),), EN_JA)
+        model.observe(model.scores([drawn()], EN_JA), EN_JA)
     for segments in (1, 20):
-        ranks = [model.confidence(tuple(drawn() for _ in range(segments)), EN_JA) or 0.0 for _ in range(400)]
+        ranks = [confidence_in(model, *(drawn() for _ in range(segments))) or 0.0 for _ in range(400)]
         assert 0.1 < sum(rank < 0.2 for rank in ranks) / len(ranks) < 0.35
 
 
@@ -169,9 +174,9 @@ def test_words_of_the_source_in_the_output_are_copied() -> None:
 def test_a_text_is_as_doubtful_as_its_most_doubtful_segment() -> None:
     model = ConfidenceModel(Regression(1.0, {"mean_surprise": -1.0}), threshold=0.6)
     sure, unsure = Features(-0.1, -0.2, 0.0), Features(-4.0, -9.0, 0.0)
-    assert model.confidence((sure, unsure), EN_JA) == model.confidence((unsure,), EN_JA)
-    assert model.is_doubtful(model.confidence((sure, unsure), EN_JA))
-    assert not model.is_doubtful(model.confidence((sure,), EN_JA))
+    assert confidence_in(model, sure, unsure) == confidence_in(model, unsure)
+    assert model.is_doubtful(confidence_in(model, sure, unsure))
+    assert not model.is_doubtful(confidence_in(model, sure))
 
 
 def test_a_fitted_model_is_read_from_its_folder(folder: Path) -> None:
@@ -179,8 +184,8 @@ def test_a_fitted_model_is_read_from_its_folder(folder: Path) -> None:
     assert model.kind == "calibrated"
     (right,) = model.features("The cat", "猫", EN_JA, LOGPROBS)
     (wrong,) = model.features("The cat", "犬", EN_JA, LOGPROBS)
-    assert model.is_doubtful(model.confidence((wrong,), EN_JA))
-    assert not model.is_doubtful(model.confidence((right,), EN_JA))
+    assert model.is_doubtful(confidence_in(model, wrong))
+    assert not model.is_doubtful(confidence_in(model, right))
 
 
 @pytest.mark.parametrize(

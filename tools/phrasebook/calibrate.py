@@ -202,7 +202,8 @@ def _adequate(some: Sequence[Judged]) -> Floats:
 
 
 def _scores(model: ConfidenceModel, some: Sequence[Judged]) -> Floats:
-    return np.array([model.confidence(one.features, _direction_of(one)) or 0.0 for one in some])
+    directed = [(one, _direction_of(one)) for one in some]
+    return np.array([model.confidence(model.scores(one.features, pair), pair) or 0.0 for one, pair in directed])
 
 
 def _direction_of(one: Judged) -> tuple[str, str]:

@@ -62,6 +62,7 @@ class TextAssembly:
         self.job = job
         self._forced = forced
         self._confidence = confidence
+        self._direction = job.source, job.request.target
         self._streamed = streamed
         source = None if job.source == UNDETERMINED else job.source
         self._joiner = Joiner(source, job.request.target)
@@ -80,7 +81,9 @@ class TextAssembly:
         self._timings: list[Timings] = []
         self._retries: list[RetryReason] = []
         self._features: list[Features] = []
-        self._judged: list[tuple[TextPlace, tuple[Features, ...]]] = []  # segments with the inputs of their confidence
+        self._scores: list[
+            tuple[TextPlace, tuple[float, ...]]
+        ] = []  # segments with what their confidence is computed from
         self._examples: list[Example] = []
         self._cached = 0  # segments for which nothing was generated
         self._remembered = 0  # segments from a translation memory
@@ -168,19 +171,22 @@ class TextAssembly:
             known = {"retried": bool(output.retries), "cut_around": around, "has_findings": bool(output.findings)}
             features = tuple(replace(one, **known) for one in features)
         self._features += features
-        if output.generated and not self.job.request.sample(self.job.index):
-            self._confidence.observe(features, (self.job.source, self.job.request.target))
         place = self._place(segment) if features or output.findings else None
         if features and place is not None:
-            self._judged.append((place, features))
+            scores = self._confidence.scores(features, self._direction)
+            self._scores.append((place, scores))
+            if output.generated and not self.job.request.sample(self.job.index):
+                self._confidence.observe(scores, self._direction)
         self._cached += not output.generated
         if not self._forced:
             self._checks.add(marks.plain(segment.text), output.plain, output.findings, place)
 
     def _doubt(self) -> TranslationWarning:
         """The warning that the model was unsure, with the segments of which it was."""
-        judge, pair = self._confidence, (self.job.source, self.job.request.target)
-        places = tuple(place for place, features in self._judged if judge.is_doubtful(judge.confidence(features, pair)))
+        judge = self._confidence
+        places = tuple(
+            place for place, scores in self._scores if judge.is_doubtful(judge.confidence(scores, self._direction))
+        )
         return checks.warning(checks.LOW_CONFIDENCE, places=places)
 
     def _done(self) -> Iterator[Event]:
@@ -203,8 +209,8 @@ class TextAssembly:
             is_remembered = self._remembered == self._translated
             warnings = () if is_remembered else self._checks.warnings()
             notes = () if is_remembered else job.notes
-            features = tuple(self._features)
-            confidence = self._confidence.confidence(features, (job.source, job.request.target))
+            scores = [score for _, scores in self._scores for score in scores]
+            confidence = self._confidence.confidence(scores, self._direction)
             doubts = (self._doubt(),) if self._confidence.is_doubtful(confidence) else ()
             translation = Translation(
                 "".join(self._text),
@@ -222,7 +228,7 @@ class TextAssembly:
                 detection_confidence=job.confidence,
                 confidence=confidence,
                 confidence_kind=None if confidence is None else self._confidence.kind,
-                features=features,
+                features=tuple(self._features),
                 timings=tuple(self._timings),
             )
         is_shown = bool(self._text) and not job.request.strict

@@ -17,7 +17,7 @@ import math
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -243,24 +243,28 @@ class ConfidenceModel:
             ),
         )
 
-    def observe(self, features: tuple[Features, ...], direction: tuple[str, str]) -> None:
+    def scores(self, features: Iterable[Features], direction: tuple[str, str]) -> tuple[float, ...]:
+        """Return the regression's result for each segment, 0 to 1."""
+        return tuple(self.regression.probability(inputs(one), direction) for one in features)
+
+    def observe(self, scores: Iterable[float], direction: tuple[str, str]) -> None:
         """Count segments that the model has just translated among those with which others are compared."""
         if self.recent is not None:
-            for one in features:
-                self.recent.add(direction, self.regression.probability(inputs(one), direction))
+            for score in scores:
+                self.recent.add(direction, score)
 
-    def confidence(self, features: tuple[Features, ...], direction: tuple[str, str]) -> float | None:
-        """Return the confidence in a text. None: its segments have no features.
+    def confidence(self, scores: Sequence[float], direction: tuple[str, str]) -> float | None:
+        """Return the confidence in a text by its segments' scores. None: it has none.
 
         Calibrated, it is that of the least certain segment. As a rank it is that of this segment among the least certain ones
         of as many: of many segments one is nearly always low.
         """
-        if not features:
+        if not scores:
             return None
-        least = min(self.regression.probability(inputs(one), direction) for one in features)
+        least = min(scores)
         if self.recent is None:
             return least
-        return 1 - (1 - self.recent.rank(direction, least)) ** len(features)
+        return 1 - (1 - self.recent.rank(direction, least)) ** len(scores)
 
     def is_doubtful(self, confidence: float | None) -> bool:
         """Whether the confidence is below the threshold."""
