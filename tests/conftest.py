@@ -105,6 +105,7 @@ def engine_spec(model_dir: Path) -> EngineSpec:
         max_model_len=1024,
         gpu_memory_utilization=0.3,
         token_logprobs=True,
+        enforce_eager=True,  # compiling takes longer than these tests; servers of `make acceptance` do it
         load_format=LOAD_FORMAT,  # pyright: ignore[reportArgumentType]
     )
     return resolve(str(model_dir), settings, device())
