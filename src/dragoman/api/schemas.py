@@ -187,12 +187,19 @@ class AlternativeOut(BaseModel):
 
     text: str
     confidence: float | None
+    confidence_kind: Annotated[
+        translation.ConfidenceKind | None, Field(description="How `confidence` is meant, as that of a translation.")
+    ]
     warnings: list[WarningOut]
 
     @classmethod
     def of(cls, found: translation.Translation) -> AlternativeOut:
-        warnings = [WarningOut.of(one) for one in found.warnings]
-        return cls(text=found.text, confidence=found.confidence, warnings=warnings)
+        return cls(
+            text=found.text,
+            confidence=found.confidence,
+            confidence_kind=found.confidence_kind,
+            warnings=[WarningOut.of(one) for one in found.warnings],
+        )
 
 
 class ExampleOut(BaseModel):

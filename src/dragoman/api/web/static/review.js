@@ -160,6 +160,7 @@ export class Review {
       this.showDrafts();
       this.goToWanted();
     }
+    this.list.takeConfidenceAs(one.confidence_kind);
     this.list.allowEdits(one.state === "done");
     if (one.segments_done !== this.shown) this.list.refresh();
     this.shown = one.segments_done;

@@ -6,7 +6,7 @@
 import { Alternatives } from "./alternatives.js";
 import { byId, el, say } from "./dom.js";
 import { remark } from "./examples.js";
-import { ago, plural } from "./format.js";
+import { ago, certainty, plural } from "./format.js";
 import { mark } from "./languages.js";
 import * as server from "./server.js";
 
@@ -192,9 +192,7 @@ export class Translator {
 
   measure(translation) {
     const found = translation.detected ? `${this.detectedName(translation)} detected` : "";
-    const { confidence, confidence_kind: kind } = translation;
-    const sure = typeof confidence === "number" && kind !== "rank" ? `confidence ${Math.round(100 * confidence)} %` : "";
-    say(this.measured, [found, sure].filter(Boolean).join(" · "));
+    say(this.measured, [found, certainty(translation)].filter(Boolean).join(" · "));
   }
 
   detectedName({ source }) {
