@@ -173,8 +173,7 @@ class Row {
   }
 
   show(one) {
-    const source = one.source ? this.languages.name(one.source) : "…";
-    say(this.pair, `${source} → ${this.languages.name(one.target)}`);
+    say(this.pair, one.source ? this.languages.direction(one) : `… → ${this.languages.name(one.target)}`);
     this.progress.show(one);
     say(this.doubtful, one.doubtful ? plural(one.doubtful, "doubtful segment") : "");
     const { length } = draftedSegments(one.id);

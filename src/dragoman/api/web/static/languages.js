@@ -43,6 +43,11 @@ export class Languages extends Map {
     return this.get(tag)?.name ?? nameOf(tag);
   }
 
+  /** `English → German` */
+  direction({ source, target }) {
+    return `${this.name(source)} → ${this.name(target)}`;
+  }
+
   /** Whether the model translates so; a source that is yet to be detected ("") may turn out right. */
   serves(source, target) {
     return !source || Boolean(this.get(source)?.targets.includes(target));

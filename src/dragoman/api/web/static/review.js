@@ -71,7 +71,6 @@ export class Review {
     this.list = this.document = null;
     this.id = id;
     this.languages = languages;
-    document.title = "dragoman";
     if (!id) return;
     this.report();
     byId("review-drafts").hidden = true;

@@ -108,11 +108,20 @@ export class Translator {
     this.output.dataset.phase = "waiting";
     this.stopButton.hidden = false;
     try {
-      const { source, target } = this.pair;
-      await this.insist({ text, source, target, ...this.options.fields }, job.signal);
+      const { target } = this.pair;
+      const fields = this.options.fields;
+      const source = this.pair.source || (typeof fields.glossary === "string" ? await this.detect(text, job.signal) : "");
+      await this.insist({ text, source, target, ...fields }, job.signal);
     } catch (error) {
       if (!job.signal.aborted) this.fail(error);
     }
+  }
+
+  /** The language of a text, or "" of one that the model does not have: a stored glossary has entries by pair of languages. */
+  async detect(text, signal) {
+    const tag = await server.detect(text, signal);
+    const { languages } = this.pair;
+    return languages.has(tag) ? tag : ([...languages.keys()].find((code) => code.split("-")[0] === tag.split("-")[0]) ?? "");
   }
 
   clear() {
@@ -160,6 +169,7 @@ export class Translator {
   }
 
   finish(translation, request) {
+    translation.detected ||= !this.pair.source; // where it was detected before, for a glossary
     mark(this.output, translation.finish_reason === "unchanged" ? known(translation.source) : request.target);
     this.present(translation);
     this.output.dataset.phase = "done";
