@@ -132,6 +132,35 @@ async def test_languages_are_remembered_and_texts_are_not(live: Page) -> None:
     await expect(live.locator("#source-language")).to_have_value("zh")
     await expect(live.locator("#target-language")).to_have_value("ar")
     assert "谢谢" not in await live.evaluate("JSON.stringify(localStorage)")
+    recent = live.locator("#target-language optgroup").first.locator("option")
+    assert await recent.evaluate_all("all => all.map((one) => one.value)") == ["ar", "ko"]
+
+
+async def test_the_history_is_kept_in_the_browser_while_the_reader_wants_it(live: Page) -> None:
+    kept = live.locator("#past-list button")
+    output = live.locator("#output[data-phase=done]")
+    await live.click("#past summary")
+    await live.fill("#source", "good morning")
+    await expect(output).to_have_text("ko:good ko:morning")
+    await expect(kept).to_have_count(0)
+    assert "morning" not in await live.evaluate("JSON.stringify(localStorage)")
+    await live.check("#past-on")
+    for typed in ("good evening", "good evening, all", "hello there"):
+        await live.fill("#source", typed)
+        await expect(output).to_have_text(" ".join(f"ko:{word}" for word in typed.split()))
+    await expect(kept).to_have_text(["hello thereko:hello ko:there", "good evening, allko:good ko:evening, ko:all"])
+    await live.select_option("#target-language", "ja")
+    await expect(kept).to_have_count(3)
+    await live.reload()
+    await live.click("#past summary")
+    await kept.nth(2).click()
+    await expect(output).to_have_text("ko:good ko:evening, ko:all")
+    await expect(live.locator("#source-language")).to_have_value("en")
+    await expect(live.locator("#source")).to_be_focused()
+    await live.click("#past-clear")
+    await expect(kept).to_have_count(0)
+    await live.uncheck("#past-on")
+    assert await live.evaluate("localStorage.getItem('dragoman.history')") is None
 
 
 async def test_a_remembered_language_that_is_no_longer_served_is_forgotten(page: Page, stage: Stage) -> None:

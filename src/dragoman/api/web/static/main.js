@@ -8,6 +8,7 @@ import { Documents } from "./documents.js";
 import { onKey } from "./key.js";
 import { LanguagePair, browserStorage } from "./languages.js";
 import { TextOptions } from "./options.js";
+import { TextHistory } from "./past.js";
 import { Review } from "./review.js";
 import * as server from "./server.js";
 import * as stored from "./stored.js";
@@ -25,7 +26,14 @@ const options = new TextOptions({
   stored: byId("glossary-choice"),
   memory: byId("memory-choice"),
 });
-const translator = new Translator(pair, options);
+const past = new TextHistory({
+  onChosen: ({ text, source, target }) => {
+    pair.choose(source, target);
+    translator.show(text);
+    byId("source").focus();
+  },
+});
+const translator = new Translator(pair, options, { onDone: (one) => past.add(one) });
 const documents = new Documents(pair, options, { onUploaded: (id) => (location.hash = `documents/${id}`) });
 const connect = new Connect();
 const collections = new Collections({ onMade: (kind, id) => (location.hash = `${kind}/${id}`) });

@@ -18,9 +18,11 @@ export class Translator {
   /**
    * @param {import("./languages.js").LanguagePair} pair
    * @param {import("./options.js").TextOptions} options
+   * @param {{onDone: (past: import("./past.js").Past) => void}} listener told of each text that is translated
    */
-  constructor(pair, options) {
+  constructor(pair, options, { onDone }) {
     this.pair = pair;
+    this.onDone = onDone;
     this.options = options;
     this.source = byId("source");
     this.output = byId("output");
@@ -182,6 +184,7 @@ export class Translator {
     this.report(...this.remarks(translation), ...shown(translation, request));
     this.announce(translation.text, request.target);
     this.alternatives.offer(request, translation);
+    this.onDone({ text: request.text, source: request.source || known(translation.source), target: request.target, translation: translation.text });
   }
 
   /** Show another translation in place of this one. */
