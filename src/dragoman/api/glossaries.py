@@ -18,14 +18,14 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.api import schemas
 from dragoman.api.collections import ChangeBody, CollectionOut, PairOut, change, changeable, deletable, errors
-from dragoman.api.input import NEEDS_KEY, Caller, Service, parse_json, worked
+from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, parse_json, worked
 from dragoman.errors import BodyTooLarge, InvalidGlossary
 from dragoman.storage.glossaries import MAX_ENTRIES, MAX_TERM_CHARACTERS
 
 Body = TypeVar("Body", bound=BaseModel)
 Given = TypeVar("Given")
 
-router = APIRouter(prefix="/v1/glossaries", tags=["glossaries"], dependencies=[NEEDS_KEY])
+router = APIRouter(prefix="/v1/glossaries", tags=["glossaries"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
 
 JSON, TSV, CSV = "application/json", "text/tab-separated-values", "text/csv"
 
