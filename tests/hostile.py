@@ -43,6 +43,7 @@ ROUTES = (
     Route("POST", "/v1/completions", "prompt", "model", {"model": "dragoman/ja"}, forms=False),
     Route("POST", "/v1/responses", "input", "model", {"model": "dragoman/ja"}, forms=False),
     Route("POST", "/v1/glossaries", "dictionaries", "name", {"name": "x"}, forms=False),
+    Route("PATCH", "/v1/glossaries/x", "name", "name", forms=False),
     Route("PUT", f"/v1/glossaries/x/entries?{_PAIR}", "entries", "name", forms=False),
     Route("PATCH", f"/v1/glossaries/x/entries?{_PAIR}", "entries", "name", forms=False),
     Route("POST", "/v1/memories", "name", "name", forms=False),
@@ -88,7 +89,11 @@ ROUTES = (
 
 def path_of(route: Route) -> str:
     """As the app declares it."""
-    path = route.path.partition("?")[0].replace("/x/", "/{glossary}/").replace("/memories/m", "/memories/{memory}")
+    path = (
+        route.path.partition("?")[0]
+        .replace("/glossaries/x", "/glossaries/{glossary}")
+        .replace("/memories/m", "/memories/{memory}")
+    )
     path = path.replace("/0123456789ABCDEF0123456789ABCDEF/", "/{id}/").replace("/segments/0", "/segments/{n}")
     return path.replace("11111111-1111-1111-1111-111111111111", "{glossary_id}")
 

@@ -75,7 +75,9 @@ async def test_one_that_is_worse_by_its_warnings_is_left_out() -> None:
     async with served(fake_service(answering(*SAMPLES, greedy=""))) as client:  # better than the first
         [one] = (await client.post("/v1/translate", json=BODY | {"alternatives": 1})).json()["translations"]
         assert [warning["code"] for warning in one["warnings"]] == ["empty_output"]
-        assert one["alternatives"] == [{"text": SAMPLES[0], "confidence": None, "warnings": []}]
+        assert one["alternatives"] == [
+            {"text": SAMPLES[0], "confidence": None, "confidence_kind": None, "warnings": []}
+        ]
 
 
 def numbered(sequence: EngineSequence) -> str:

@@ -98,6 +98,33 @@ async def test_a_file_in_and_the_same_file_out_as_often_as_wanted(client: Client
     assert (await client.call("GET", f"/{document['id']}/result?format=docx")).status_code == 422
 
 
+async def test_what_is_no_longer_approved_is_no_longer_in_the_memory_of_edits(client: Client) -> None:
+    document = await client.done(await client.upload(b"The old map.\n\nThe new map.\n\nThe red map.\n"))
+    path = f"/{document['id']}/segments"
+    [machine, second, _] = (await client.call("GET", path)).json()["segments"]
+
+    async def remembered() -> dict[str, str]:
+        answer = await client.http.get("/v1/memories/edits/entries", headers=client.headers)
+        return {one["text"]: one["translation"] for one in answer.json()["entries"]}
+
+    edits = [{"n": n, "translation": f"地図{n}"} for n in range(3)]
+    assert (await client.call("PATCH", path, json={"edits": edits})).status_code == 200
+    assert await remembered() == {"The old map.": "地図0", "The new map.": "地図1", "The red map.": "地図2"}
+    restored = {"translation": machine["translation"], "reviewed": False}
+    assert (await client.call("PATCH", f"{path}/0", json=restored)).json()["segments"][0]["edited"] is False
+    again = [{"n": 1, "translation": "新しい地図"}, {"n": 2, "reviewed": False, "was": "another"}]  # a conflict
+    assert (await client.call("PATCH", path, json={"edits": again})).json()["conflicts"] == [2]
+    assert await remembered() == {"The new map.": "新しい地図", "The red map.": "地図2"}
+    stored = {"source": "en", "target": "ja", "entries": [{"text": "The new map.", "translation": "別の地図"}]}
+    await client.http.post("/v1/memories/edits/entries", headers=client.headers, json=stored)
+    withdrawn = [{"n": n, "reviewed": False} for n in (1, 2)]
+    assert (await client.call("PATCH", path, json={"edits": withdrawn})).status_code == 200
+    assert await remembered() == {"The new map.": "別の地図"}  # that is another's
+    await client.call("PATCH", f"{path}/1", json={"translation": second["translation"], "reviewed": False})
+    assert await remembered() == {"The new map.": "別の地図"}
+    await client.http.delete("/v1/memories/edits", headers=client.headers)
+
+
 async def test_two_uploads_are_two_documents(client: Client) -> None:
     one, two = [await client.done(answer) for answer in await asyncio.gather(client.upload(), client.upload())]
     assert one["id"] != two["id"]

@@ -63,8 +63,14 @@ async def test_entries_are_replaced_added_and_deleted(client: httpx.AsyncClient)
         "version": 3,
         "entries": {"a": "b"},
     }
+    changes = {"entries": {"a": None, "none": None, "c": "d"}}
+    await client.patch("/v1/glossaries/IT/entries", params=EN_DE, json=changes)
+    assert (await client.get("/v1/glossaries/IT/entries", params=EN_DE)).json()["entries"] == {"c": "d"}
+    assert (await client.put("/v1/glossaries/IT/entries", params=EN_DE, json=changes)).status_code == 422
+    await client.patch("/v1/glossaries/IT/entries", params=EN_DE, json={"entries": {" c ": None}})
+    assert (await client.get("/v1/glossaries/IT")).json()["dictionaries"] == []
     deleted = await client.delete("/v1/glossaries/IT/entries", params=EN_DE)
-    assert (deleted.json()["version"], deleted.json()["dictionaries"]) == (4, [])
+    assert (deleted.json()["version"], deleted.json()["dictionaries"]) == (6, [])
 
 
 @pytest.mark.parametrize(

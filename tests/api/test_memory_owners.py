@@ -153,6 +153,18 @@ async def test_shared_ones_are_changed_by_operators_alone(server: Server) -> Non
     assert await server.listed("b") == {"b": False, "manuals": True}
 
 
+async def test_an_operator_shares_a_memory_and_takes_it_back(server: Server) -> None:
+    assert (await server.call("a", "PATCH", "/v1/memories/a", json={"shared": True})).status_code == 403
+    path = f"/v1/memories/{server.stored['operator'].id}"
+    assert (await server.call("operator", "PATCH", path, json={"shared": True})).json()["shared"] is True
+    assert (await server.translated("a", "operator?"))[0] == "whole"
+    assert (await server.call("operator", "PATCH", path, json={"shared": False})).json()["shared"] is False
+    assert (await server.translated("a", "operator?"))[0] is None
+    await server.call("operator", "PATCH", path, json={"name": EDITS})
+    assert (await server.call("operator", "GET", path)).json()["shareable"] is False
+    assert (await server.call("operator", "PATCH", path, json={"shared": True})).status_code == 422
+
+
 async def test_a_name_is_one_s_own_before_it_is_the_shared_one_s(server: Server) -> None:
     shared = server.stored["shared"]
     for key in ("a", "operator"):  # an import makes one's own, an operator's too

@@ -177,6 +177,22 @@ async def test_a_deletion_that_is_repeated_leaves_the_shared_one_of_the_name(ser
     assert (await server.call("operator", "DELETE", path.format(shared.id))).status_code == 204
 
 
+async def test_an_operator_shares_a_glossary_and_takes_it_back(server: Server) -> None:
+    path = f"/v1/glossaries/{server.stored['operator'].id}"
+    answer = await server.call("a", "PATCH", f"/v1/glossaries/{server.stored['a'].id}", json={"shared": True})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
+    shared = (await server.call("operator", "PATCH", path, json={"name": "terms", "shared": True})).json()
+    assert (shared["name"], shared["shared"], shared["changeable"], shared["shareable"]) == ("terms", True, True, True)
+    seen = (await server.call("a", "GET", path)).json()
+    assert (seen["shared"], seen["changeable"], seen["shareable"]) == (True, False, False)
+    assert (await server.call("a", "PATCH", path, json={"name": "mine"})).status_code == 403
+    taken = (await server.call("operator", "PATCH", path, json={"shared": False})).json()
+    assert (taken["name"], taken["shared"]) == ("terms", False)
+    assert (await server.call("a", "GET", path)).status_code == 404
+    assert (await server.call("operator", "PATCH", path, json={})).status_code == 400
+    assert (await server.call("operator", "PATCH", path, json={"name": "a/b"})).status_code == 422
+
+
 async def test_an_unknown_glossary_s_error_names_no_route_of_another_api(server: Server) -> None:
     async with agent(server.http, server.keys["a"]) as client:
         found = await client.call_tool("translate", {"text": TEXT, **PAIR, "glossary": "none"})

@@ -111,11 +111,11 @@ async def slow(page: Page, slow_stage: Stage) -> Page:
 
 
 @asynccontextmanager
-async def documents_serving(folder: Path, step_s: float = 0.0) -> AsyncIterator[Stage]:
-    """A server without keys, whose documents are in a folder."""
+async def documents_serving(folder: Path, step_s: float = 0.0, **options: Any) -> AsyncIterator[Stage]:
+    """A server without keys, whose documents are in a folder. `options`: of `make_service`."""
     database = Database(f"sqlite:///{folder}/dragoman.db")
     await database.open()
-    service = make_service(step_s, database, documents=folder / "files")
+    service = make_service(step_s, database, documents=folder / "files", **options)
     async with serving(service) as stage:
         await service.start()
         yield stage

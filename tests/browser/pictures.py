@@ -1,4 +1,5 @@
-"""Takes the pictures of docs/page.md that show a document: `python -m tests.browser.pictures docs/images`.
+"""Takes the pictures of docs/page.md that show a document, a glossary or a memory:
+`python -m tests.browser.pictures docs/images`.
 
 The server is the tests', over the fake pipeline, which knows the sentences of the document.
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 from playwright.async_api import Page, async_playwright, expect
 
 from tests.browser.conftest import documents_serving, installed_chromium, open_document
+from tests.browser.stage import Stage
 
 TEXT = """# My daughter is a designer.
 
@@ -41,16 +43,32 @@ async def pictures_of_review(page: Page, folder: Path) -> None:
     await page.screenshot(path=folder / "page-review.png")
 
 
+async def pictures_of_collections(page: Page, stage: Stage, folder: Path) -> None:
+    """A glossary with a term that is edited, and what the edits of the document have added to a memory."""
+    await page.goto(f"{stage.url}#glossaries")
+    terms = "train\t기차\nplatform\t승강장\nticket\t승차권\nconductor\t승무원\n"
+    await page.set_input_files("#make-file", {"name": "Railway.tsv", "mimeType": "", "buffer": terms.encode()})
+    await page.click("#make button")
+    await page.get_by_role("button", name="Edit platform").click()
+    await page.screenshot(path=folder / "page-glossary.png")
+    await page.goto(f"{stage.url}#memories")
+    await page.click("#collection-list >> text=edits")
+    await page.fill("#entries-find", "기차")
+    await expect(page.locator("#entries tr")).to_have_count(1)
+    await page.screenshot(path=folder / "page-memory.png")
+
+
 async def main(folder: Path) -> None:
     """Take all pictures."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=installed_chromium())
         context = await browser.new_context(viewport={"width": 1280, "height": 820}, locale="en-GB")
         with tempfile.TemporaryDirectory() as documents:
-            async with documents_serving(Path(documents)) as stage:
+            async with documents_serving(Path(documents), remembers=True) as stage:
                 page = await context.new_page()
                 await open_document(page, stage, TEXT, "letter.md")
                 await pictures_of_review(page, folder)
+                await pictures_of_collections(page, stage, folder)
         await browser.close()
 
 

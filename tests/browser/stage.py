@@ -145,8 +145,10 @@ def make_service(
     logprobs: TokenLogprobs | None = None,
     replica: str = "",
     documents: Path | None = None,
+    remembers: bool = False,
 ) -> TranslationService:
-    """Not started. With a database it needs keys, unless it has a folder of `documents`. `logprobs`: of every answer."""
+    """Not started. With a database it needs keys, unless it has a folder of `documents`. `logprobs`: of every answer.
+    `remembers`: what is edited goes into a memory, where another test finds it."""
     encoder, lengths = prompts()
     engine = EngineSettings(max_num_seqs=SLOTS, max_num_batched_tokens=512, max_model_len=4096)
     settings = Settings(
@@ -154,7 +156,7 @@ def make_service(
         server=ServerSettings(max_text_characters=5000),
         auth=AuthSettings(mode="keys" if database and not documents else "auto"),
         documents=DocumentSettings(folder=str(documents or "")),
-        memory=MemorySettings(edits=False),  # what a test edits, another one finds doubtful
+        memory=MemorySettings(edits=remembers),
     )
     pipeline = HoldingPipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096, logprobs=logprobs)
     spec = EngineSpec("stage", "cpu", engine)

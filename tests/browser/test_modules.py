@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from tests.browser.stage import Stage
+from wholetext.files.formats import all_formats
 
 pytestmark = pytest.mark.browser
 
@@ -58,6 +59,16 @@ async def test_a_reader_that_stops_early_frees_the_stream(module_page: Page) -> 
         return freed;
     """
     assert await run(module_page, "sse", body) is True
+
+
+async def test_every_file_is_of_one_kind(module_page: Page) -> None:
+    extensions = [extension for one in all_formats() for extension in one.extensions]
+    kinds = await run(module_page, "filekinds", "return m.kindsOf(a[0])", [*extensions, "new"])
+    assert sorted(one for kind in kinds for one in kind["extensions"]) == sorted([*extensions, "new"])
+    assert [kind["title"] for kind in kinds if {"pdf", "new"} & {*kind["extensions"]}] == ["PDF", "Texts of programs"]
+    assert [kind["title"] for kind in await run(module_page, "filekinds", "return m.kindsOf(a[0])", ["srt"])] == [
+        "Subtitles"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.browser.stage import Stage
 pytestmark = pytest.mark.browser
 
 
-VIEWS = ("text", "documents", "review", "engine")
+VIEWS = ("text", "documents", "review", "collections", "entries", "engine")
 
 
 @pytest.fixture
@@ -30,6 +30,23 @@ async def view(request: pytest.FixtureRequest, page: Page, stage: Stage, documen
             await page.click("#send")
             await expect(page.locator("#send")).to_have_text("Send 25 more")
             await page.locator("#history summary").click()
+        case "collections" | "entries":
+            await open_page(page, documents_stage)
+            await page.click("nav >> text=Glossaries")
+            terms = b"server,\xec\x84\x9c\xeb\xb2\x84\nqueue of very many words,x"
+            name = f"{request.param} {request.node.name}"[:60]
+            await page.set_input_files("#make-file", {"name": f"{name}.csv", "mimeType": "", "buffer": terms})
+            await page.click("#make button")
+            await page.get_by_role("button", name="Edit server").click()
+            if request.param == "collections":
+                await page.click("#entries-back")
+                await page.fill("#make-name", f"{name}, too")
+                await page.click("#make button")
+                await page.click("#entries-back")
+                await page.fill("#make-name", name)  # there is one of this name
+                await page.click("#make button")
+                await expect(page.locator("#collections-fault")).not_to_be_empty()
+                await expect(page.locator("#collection-list li").nth(1)).to_be_visible()
         case _:
             await open_document(page, documents_stage, "Welcome to **all** of you here.\n\n" * 3)
             if request.param == "documents":
@@ -98,12 +115,24 @@ async def reached_by_tab(page: Page, count: int) -> list[str]:
 async def test_the_keyboard_reaches_everything_in_reading_order(live: Page, stage: Stage) -> None:
     await live.fill("#source", "hello")
     await expect(live.locator("#copy")).to_be_enabled()
-    assert await reached_by_tab(live, 15) == [
-        *("Text", "Documents", "Engine", "API", "source-language", "swap", "target-language", "source"),
-        *("Translate", "example", "clear", "output", "copy", "more", "Options and glossary"),
+    assert await reached_by_tab(live, 17) == [
+        *("Text", "Documents", "Glossaries", "Memories", "Engine", "API"),
+        *(
+            "source-language",
+            "swap",
+            "target-language",
+            "source",
+            "Translate",
+            "example",
+            "clear",
+            "output",
+            "copy",
+            "more",
+            "Options and glossary",
+        ),
     ]
     await live.click("text=Documents")
-    assert (await reached_by_tab(live, 10))[4:] == [
+    assert (await reached_by_tab(live, 12))[6:] == [
         *("source-language", "swap", "target-language", "file", "Kinds of files", "Options and glossary"),
     ]
     await open_engine(live, stage)

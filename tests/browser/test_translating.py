@@ -6,13 +6,14 @@ import asyncio
 import json
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
 
-from dragoman.text.confidence import ConfidenceModel, Regression
+from dragoman.text.confidence import ConfidenceModel, RecentScores, Regression
 from dragoman.types import TokenLogprobs
-from tests.browser.conftest import open_page
+from tests.browser.conftest import documents_serving, open_document, open_page
 from tests.browser.stage import Stage, make_service, serving
 from tests.telemetry.traffic.making import text
 from tests.waiting import until
@@ -131,6 +132,35 @@ async def test_languages_are_remembered_and_texts_are_not(live: Page) -> None:
     await expect(live.locator("#source-language")).to_have_value("zh")
     await expect(live.locator("#target-language")).to_have_value("ar")
     assert "谢谢" not in await live.evaluate("JSON.stringify(localStorage)")
+    recent = live.locator("#target-language optgroup").first.locator("option")
+    assert await recent.evaluate_all("all => all.map((one) => one.value)") == ["ar", "ko"]
+
+
+async def test_the_history_is_kept_in_the_browser_while_the_reader_wants_it(live: Page) -> None:
+    kept = live.locator("#past-list button")
+    output = live.locator("#output[data-phase=done]")
+    await live.click("#past summary")
+    await live.fill("#source", "good morning")
+    await expect(output).to_have_text("ko:good ko:morning")
+    await expect(kept).to_have_count(0)
+    assert "morning" not in await live.evaluate("JSON.stringify(localStorage)")
+    await live.check("#past-on")
+    for typed in ("good evening", "good evening, all", "hello there"):
+        await live.fill("#source", typed)
+        await expect(output).to_have_text(" ".join(f"ko:{word}" for word in typed.split()))
+    await expect(kept).to_have_text(["hello thereko:hello ko:there", "good evening, allko:good ko:evening, ko:all"])
+    await live.select_option("#target-language", "ja")
+    await expect(kept).to_have_count(3)
+    await live.reload()
+    await live.click("#past summary")
+    await kept.nth(2).click()
+    await expect(output).to_have_text("ko:good ko:evening, ko:all")
+    await expect(live.locator("#source-language")).to_have_value("en")
+    await expect(live.locator("#source")).to_be_focused()
+    await live.click("#past-clear")
+    await expect(kept).to_have_count(0)
+    await live.uncheck("#past-on")
+    assert await live.evaluate("localStorage.getItem('dragoman.history')") is None
 
 
 async def test_a_remembered_language_that_is_no_longer_served_is_forgotten(page: Page, stage: Stage) -> None:
@@ -311,6 +341,28 @@ async def test_doubtful_translations_are_marked_and_the_packaged_model_is_explai
         await expect(page.locator("#notes p")).to_have_count(1)
         await page.fill("#source", "")
         await expect(page.locator("#output[data-doubtful]")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("recent", "shown"), [(None, "confidence 20 %"), (RecentScores([-5.0, -1.0, -1.0, -1.0, -1.0]), "")]
+)
+async def test_a_confidence_is_a_share_only_where_the_model_is_calibrated(
+    page: Page, tmp_path: Path, recent: RecentScores | None, shown: str
+) -> None:
+    judge = ConfidenceModel(Regression(0.0, {"mean_surprise": -2.0}), threshold=0.3, recent=recent)
+    async with documents_serving(tmp_path, confidence=judge, logprobs=TokenLogprobs(-2.0, -4.0)) as stage:
+        await open_page(page, stage)
+        await page.fill("#source", "one two")
+        await page.click("#more")
+        await expect(page.locator("#others .figure")).to_have_text([shown] * 3)
+        await expect(page.locator("#measured")).to_contain_text(shown)
+        await open_document(page, stage, "three four")
+        await expect(page.locator(".segment .warning").first).to_be_visible()
+        await page.get_by_role("button", name="Alternatives").click()
+        await expect(page.locator(".others .figure")).to_have_count(3)
+        said = await page.locator("main").inner_text()
+        assert said.count("confidence 20 %") == (4 if shown else 0)
+        assert ("confidence" in said) is bool(shown)
 
 
 async def test_what_a_warning_names_is_underlined(live: Page) -> None:

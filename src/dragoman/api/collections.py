@@ -6,10 +6,11 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from dragoman.api import openapi, schemas
-from dragoman.errors import Forbidden
+from dragoman.errors import Forbidden, InvalidRequest
+from dragoman.storage.collections import SERVER
 
 if TYPE_CHECKING:
     from dragoman.storage.collections import Collections, StoredCollection
@@ -39,10 +40,39 @@ class CollectionOut(BaseModel):
             validation_alias=AliasChoices("shared", "is_shared"),
         ),
     ]
+    changeable: Annotated[bool, Field(description="Whether the calling key may change and delete it.")] = False
+    shareable: Annotated[bool, Field(description="Whether the calling key may share it, or take it for itself.")] = (
+        False
+    )
 
     @classmethod
-    def of(cls, stored: StoredCollection) -> Self:
-        return cls.model_validate(stored, from_attributes=True)
+    def of(cls, store: Collections, stored: StoredCollection, account: Account) -> Self:
+        """How a caller sees it."""
+        shown = cls.model_validate(stored, from_attributes=True)
+        shown.changeable = _may_change(stored, account)
+        shown.shareable = _is_sharer(account) and stored.name not in store.unshared
+        return shown
+
+
+class ChangeBody(schemas.RequestBody):
+    """What is changed of a collection; what is not given stays."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "manuals"}]})
+
+    name: Annotated[str | None, Field(description="Unique among those of its owner.")] = None
+    shared: Annotated[
+        bool | None,
+        Field(description="For keys with the role `operator`: whether all keys use it, or this key alone."),
+    ] = None
+
+
+def _may_change(stored: StoredCollection, account: Account) -> bool:
+    return stored.account_id == account.id or account.role == "operator"
+
+
+def _is_sharer(account: Account) -> bool:
+    """Whether a key may share: an operator's, that is not itself the owner of what is shared."""
+    return account.role == "operator" and account.id != SERVER
 
 
 async def changeable(store: Collections, account: Account, reference: str) -> StoredCollection:
@@ -51,11 +81,29 @@ async def changeable(store: Collections, account: Account, reference: str) -> St
     Changes are made as the owner, `account_id`. Raises the kind's error for an unknown one, and `Forbidden`.
     """
     stored = await store.get(account.id, reference)
-    if stored.account_id != account.id and account.role != "operator":
+    if not _may_change(stored, account):
         raise Forbidden(
             f"the server shares this {store.kind} with all keys: an operator changes it, or gives it to a key with "
             f"`dragoman {store.plural} give`"
         )
+    return stored
+
+
+async def change(store: Collections, account: Account, reference: str, body: ChangeBody) -> StoredCollection:
+    """Rename a collection, share it, or take a shared one for the calling key; return it.
+
+    Raises what `changeable` does, `Forbidden` for a key that may not share, `InvalidRequest` where nothing is to be changed,
+    and what `Collections.give` and `rename` raise.
+    """
+    if body.name is None and body.shared is None:
+        raise InvalidRequest("what is to be changed is missing: name or shared", param="name")
+    stored = await changeable(store, account, reference)
+    if body.shared is not None and body.shared != stored.is_shared:
+        if not _is_sharer(account):
+            raise Forbidden(f"a {store.kind} is shared with an operator's key, or with `dragoman {store.plural} share`")
+        stored = await store.give(stored.account_id, stored.id, SERVER if body.shared else account.id)
+    if body.name is not None:
+        stored = await store.rename(stored.account_id, stored.id, body.name)
     return stored
 
 

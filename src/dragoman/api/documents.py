@@ -22,7 +22,7 @@ from dragoman.service.documents import MOST_TRANSLATION_CHARACTERS, DocumentOpti
 from dragoman.storage.document_files import full_disk_reported
 from dragoman.storage.documents import DocumentState, StoredDocument
 from dragoman.threads import RESULTS, SEGMENTS, UPLOADS
-from dragoman.types import Options
+from dragoman.types import ConfidenceKind, Options
 from dragoman.version import writer
 from wholetext.files import exports
 from wholetext.files.segmentfile import SegmentEdit, SegmentKind, StoredSegment
@@ -86,6 +86,10 @@ class DocumentOut(BaseModel):
     warnings: list[DocumentWarningOut]
     left: Annotated[list[LeftOut], Field(description="The first 100 texts that are not translated on purpose.")]
     left_count: int
+    confidence_kind: Annotated[
+        ConfidenceKind | None,
+        Field(description="How `confidence` of its segments is meant, as that of a translation; null: unknown."),
+    ]
 
     @classmethod
     def of(cls, stored: StoredDocument) -> DocumentOut:
@@ -113,6 +117,7 @@ class DocumentOut(BaseModel):
             warnings=report["warnings"],
             left=report["left"],
             left_count=report["left_count"],
+            confidence_kind=report["confidence_kind"],
         )
 
 

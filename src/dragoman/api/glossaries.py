@@ -17,14 +17,15 @@ from fastapi.responses import Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.api import schemas
-from dragoman.api.collections import CollectionOut, PairOut, changeable, deletable, errors
-from dragoman.api.input import NEEDS_KEY, Caller, Service, parse_json, worked
+from dragoman.api.collections import ChangeBody, CollectionOut, PairOut, change, changeable, deletable, errors
+from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, parse_json, worked
 from dragoman.errors import BodyTooLarge, InvalidGlossary
 from dragoman.storage.glossaries import MAX_ENTRIES, MAX_TERM_CHARACTERS
 
 Body = TypeVar("Body", bound=BaseModel)
+Given = TypeVar("Given")
 
-router = APIRouter(prefix="/v1/glossaries", tags=["glossaries"], dependencies=[NEEDS_KEY])
+router = APIRouter(prefix="/v1/glossaries", tags=["glossaries"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
 
 JSON, TSV, CSV = "application/json", "text/tab-separated-values", "text/csv"
 
@@ -38,6 +39,8 @@ _EXAMPLE: Any = {
     "created_at": "2026-11-22T09:00:00.123456Z",
     "updated_at": "2026-11-22T09:30:00.123456Z",
     "shared": False,
+    "changeable": True,
+    "shareable": False,
     "dictionaries": [{"source": "en", "target": "de", "entry_count": 2}],
 }
 
@@ -74,6 +77,16 @@ class EntriesBody(schemas.RequestBody):
     model_config = ConfigDict(json_schema_extra={"examples": [{"entries": _EXAMPLE_ENTRIES}]})
 
     entries: Annotated[schemas.Entries, Field(description="Terms and their translations.")]
+
+
+class ChangesBody(schemas.RequestBody):
+    """Changes of one pair of languages, as JSON."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"entries": {"server": "Server", "queue": None}}]})
+
+    entries: Annotated[
+        schemas.EntryChanges, Field(description="Terms and their translations; null deletes a term's entry.")
+    ]
 
 
 class GlossaryOut(CollectionOut):
@@ -180,9 +193,20 @@ def _parse(body: bytes, model: type[Body], most: int) -> Body:
 
 
 def _entries(body: bytes, content_type: str, most: int) -> dict[str, str]:
-    kind = content_type.partition(";")[0].strip().lower() or JSON
-    if kind == JSON:
-        return _parse(body, EntriesBody, most).entries
+    kind = _kind(content_type)
+    return _parse(body, EntriesBody, most).entries if kind == JSON else _table(body, kind)
+
+
+def _changes(body: bytes, content_type: str, most: int) -> Mapping[str, str | None]:
+    kind = _kind(content_type)
+    return _parse(body, ChangesBody, most).entries if kind == JSON else _table(body, kind)
+
+
+def _kind(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower() or JSON
+
+
+def _table(body: bytes, kind: str) -> dict[str, str]:
     parse: Callable[[str], dict[str, str]] | None = {TSV: parse_tsv, CSV: parse_csv}.get(kind)
     if parse is None:
         raise InvalidGlossary(f"entries come as {JSON}, {TSV} or {CSV}, not as {kind[:40]!r}", param="content-type")
@@ -246,20 +270,28 @@ async def create(request: Request, service: Service, account: Caller) -> Glossar
     dictionaries: dict[tuple[str, str], dict[str, str]] = {}
     for one in given.dictionaries:
         dictionaries.setdefault((one.source, one.target), {}).update(one.entries)
-    return GlossaryOut.of(await service.glossaries.create(account.id, given.name, dictionaries))
+    created = await service.glossaries.create(account.id, given.name, dictionaries)
+    return GlossaryOut.of(service.glossaries, created, account)
 
 
 @router.get("", summary="The stored glossaries", responses=errors())
 async def list_all(service: Service, account: Caller) -> GlossariesAnswer:
     """The key's own and those that the server shares, by name, without their entries."""
     found = await service.glossaries.list(account.id)
-    return GlossariesAnswer(glossaries=[GlossaryOut.of(one) for one in found])
+    return GlossariesAnswer(glossaries=[GlossaryOut.of(service.glossaries, one, account) for one in found])
 
 
 @router.get("/{glossary}", summary="One glossary", responses=errors(404))
 async def get(glossary: Reference, service: Service, account: Caller) -> GlossaryOut:
     """A glossary without its entries."""
-    return GlossaryOut.of(await service.glossaries.get(account.id, glossary))
+    return GlossaryOut.of(service.glossaries, await service.glossaries.get(account.id, glossary), account)
+
+
+@router.patch("/{glossary}", summary="Rename or share a glossary", responses=errors(403, 404, 409, 413, 422))
+async def change_glossary(glossary: Reference, body: ChangeBody, service: Service, account: Caller) -> GlossaryOut:
+    """Its id and its entries stay."""
+    changed = await change(service.glossaries, account, glossary, body)
+    return GlossaryOut.of(service.glossaries, changed, account)
 
 
 @router.delete("/{glossary}", summary="Delete a glossary", status_code=204, responses=errors(403, 404))
@@ -317,26 +349,26 @@ async def replace(
     glossary: Reference, source: Source, target: Target, request: Request, service: Service, account: Caller
 ) -> GlossaryOut:
     """JSON, TSV or CSV, by `Content-Type`."""
-    entries = await _read(request)
+    entries = await _read(request, _entries)
     stored = await changeable(service.glossaries, account, glossary)
     changed = await service.glossaries.replace(stored.account_id, stored.id, source, target, entries)
-    return GlossaryOut.of(changed)
+    return GlossaryOut.of(service.glossaries, changed, account)
 
 
 @router.patch(
     "/{glossary}/entries",
-    summary="Add entries to a pair of languages",
+    summary="Add, change and delete entries of a pair of languages",
     responses=errors(403, 404, 413, 422),
-    openapi_extra=_body_of(EntriesBody.model_json_schema(), tables=True),
+    openapi_extra=_body_of(ChangesBody.model_json_schema(), tables=True),
 )
 async def merge(
     glossary: Reference, source: Source, target: Target, request: Request, service: Service, account: Caller
 ) -> GlossaryOut:
-    """As `PUT`; terms that are not in the body stay."""
-    entries = await _read(request)
+    """As `PUT`; terms that are not in the body stay. As JSON, an entry with null is deleted."""
+    entries = await _read(request, _changes)
     stored = await changeable(service.glossaries, account, glossary)
     changed = await service.glossaries.merge(stored.account_id, stored.id, source, target, entries)
-    return GlossaryOut.of(changed)
+    return GlossaryOut.of(service.glossaries, changed, account)
 
 
 @router.delete("/{glossary}/entries", summary="Delete the entries of a pair of languages", responses=errors(403, 404))
@@ -346,10 +378,10 @@ async def delete_entries(
     """Delete the dictionary of this pair; the glossary stays."""
     stored = await changeable(service.glossaries, account, glossary)
     changed = await service.glossaries.delete_dictionary(stored.account_id, stored.id, source, target)
-    return GlossaryOut.of(changed)
+    return GlossaryOut.of(service.glossaries, changed, account)
 
 
-async def _read(request: Request) -> dict[str, str]:
+async def _read(request: Request, parse: Callable[[bytes, str, int], Given]) -> Given:
     body = await request.body()
     content_type = request.headers.get("content-type", JSON)
-    return await worked(len(body), _entries, body, content_type, request.app.state.max_values)
+    return await worked(len(body), parse, body, content_type, request.app.state.max_values)

@@ -15,7 +15,16 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationErr
 from dragoman import languages
 from dragoman.api import openapi, schemas
 from dragoman.api.answers import file_headers
-from dragoman.api.collections import CollectionOut, PairOut, added_to, changeable, deletable, errors
+from dragoman.api.collections import (
+    ChangeBody,
+    CollectionOut,
+    PairOut,
+    added_to,
+    change,
+    changeable,
+    deletable,
+    errors,
+)
 from dragoman.api.forms import receive_body
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
 from dragoman.storage.document_files import full_disk_reported
@@ -40,6 +49,8 @@ _EXAMPLE: Any = {
     "created_at": "2026-11-25T09:00:00.123456Z",
     "updated_at": "2026-11-25T09:30:00.123456Z",
     "shared": False,
+    "changeable": True,
+    "shareable": False,
     "entry_count": 1,
     "pairs": [{"source": "en", "target": "ja", "entry_count": 1}],
 }
@@ -141,13 +152,15 @@ Reference = Annotated[str, Path(description="The memory's id or its name.")]
 async def create(body: NameBody, service: Service, account: Caller) -> MemoryOut:
     """A new memory without entries."""
     memories = service.memories
-    return MemoryOut.of(await memories.changed(memories.store.create(account.id, body.name)))
+    created = await memories.changed(memories.store.create(account.id, body.name))
+    return MemoryOut.of(memories.store, created, account)
 
 
 @router.get("", summary="The translation memories", responses=errors())
 async def list_all(service: Service, account: Caller) -> MemoriesAnswer:
     """The key's own and those that the server shares, by name, without their entries."""
-    return MemoriesAnswer(memories=[MemoryOut.of(one) for one in await service.memories.store.list(account.id)])
+    store = service.memories.store
+    return MemoriesAnswer(memories=[MemoryOut.of(store, one, account) for one in await store.list(account.id)])
 
 
 @router.post(
@@ -177,22 +190,26 @@ async def import_file(
             found = await service.memories.import_tmx(owner, reference, upload.path)
     finally:
         await asyncio.to_thread(upload.discard)
-    return ImportAnswer(memory=MemoryOut.of(found.memory), added=found.added, skipped=dict(found.skipped))
+    return ImportAnswer(
+        memory=MemoryOut.of(service.memories.store, found.memory, account),
+        added=found.added,
+        skipped=dict(found.skipped),
+    )
 
 
 @router.get("/{memory}", summary="One translation memory", responses=errors(404))
 async def get(memory: Reference, service: Service, account: Caller) -> MemoryOut:
     """A memory without its entries."""
-    return MemoryOut.of(await service.memories.store.get(account.id, memory))
+    store = service.memories.store
+    return MemoryOut.of(store, await store.get(account.id, memory), account)
 
 
-@router.patch("/{memory}", summary="Rename a translation memory", responses=errors(403, 404, 409, 422))
-async def rename(memory: Reference, body: NameBody, service: Service, account: Caller) -> MemoryOut:
+@router.patch("/{memory}", summary="Rename or share a translation memory", responses=errors(403, 404, 409, 413, 422))
+async def change_memory(memory: Reference, body: ChangeBody, service: Service, account: Caller) -> MemoryOut:
     """Its id and its entries stay."""
     memories = service.memories
-    stored = await changeable(memories.store, account, memory)
-    renamed = await memories.changed(memories.store.rename(stored.account_id, stored.id, body.name))
-    return MemoryOut.of(renamed)
+    changed = await memories.changed(change(memories.store, account, memory, body))
+    return MemoryOut.of(memories.store, changed, account)
 
 
 @router.delete("/{memory}", summary="Delete a translation memory", status_code=204, responses=errors(403, 404))
@@ -246,7 +263,7 @@ async def add_entries(memory: Reference, body: MemoryEntriesBody, service: Servi
     stored = await changeable(memories.store, account, memory)
     owner, entries = stored.account_id, _texts(body.entries)
     id = await memories.add_texts(owner, stored.id, body.source, body.target, entries)
-    return MemoryOut.of(await memories.store.get(owner, id))
+    return MemoryOut.of(memories.store, await memories.store.get(owner, id), account)
 
 
 def _texts(entries: object) -> Iterator[tuple[str, str]]:

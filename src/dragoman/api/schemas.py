@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
+from types import NoneType
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -23,16 +25,18 @@ Items = Annotated[list[T], Field(fail_fast=True)]
 """A list in a body."""
 
 
-def _check_entries(value: Any) -> Any:
+def _check_entries(value: Any, empty: type = str) -> Any:
     if isinstance(value, dict):
         for name, entry in cast(dict[str, object], value).items():
-            if not isinstance(entry, str):
+            if not isinstance(entry, (str, empty)):
                 raise PydanticCustomError("string_type", "the entry {name} is not a string", {"name": name[:40]})
     return cast(Any, value)
 
 
 Entries = Annotated[dict[str, str], BeforeValidator(_check_entries)]
 """Terms and their translations in a body."""
+EntryChanges = Annotated[dict[str, str | None], BeforeValidator(partial(_check_entries, empty=NoneType))]
+"""The same; null deletes a term's entry."""
 
 
 class RequestBody(BaseModel):
@@ -187,12 +191,19 @@ class AlternativeOut(BaseModel):
 
     text: str
     confidence: float | None
+    confidence_kind: Annotated[
+        translation.ConfidenceKind | None, Field(description="How `confidence` is meant, as that of a translation.")
+    ]
     warnings: list[WarningOut]
 
     @classmethod
     def of(cls, found: translation.Translation) -> AlternativeOut:
-        warnings = [WarningOut.of(one) for one in found.warnings]
-        return cls(text=found.text, confidence=found.confidence, warnings=warnings)
+        return cls(
+            text=found.text,
+            confidence=found.confidence,
+            confidence_kind=found.confidence_kind,
+            warnings=[WarningOut.of(one) for one in found.warnings],
+        )
 
 
 class ExampleOut(BaseModel):

@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast, get_args
 
 from dragoman.errors import (
     DocumentLost,
@@ -47,7 +47,16 @@ from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.requests import OK, DocumentRecord
 from dragoman.text import checks
 from dragoman.threads import RUNS
-from dragoman.types import Account, ApiName, Example, Options, TextDone, Translation, TranslationRequest
+from dragoman.types import (
+    Account,
+    ApiName,
+    ConfidenceKind,
+    Example,
+    Options,
+    TextDone,
+    Translation,
+    TranslationRequest,
+)
 from wholetext.files.content import MOST_LEFT, TEXT_GREW, ReadOptions
 from wholetext.files.segmentfile import Result, StoredSegment, Units
 from wholetext.files.worker import SOURCE, WorkerTask
@@ -141,6 +150,7 @@ class _Progress:
         default_factory=list[tuple[Result, int]]
     )  # with characters; not stored yet
     storing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    confidence_kind: ConfidenceKind | None = None
 
     def values(self) -> dict[str, object]:
         """The columns of the document's row."""
@@ -289,6 +299,7 @@ class DocumentRuns:
         left = await self._left(document) if document.detected else []
         report["left"] = [*report["left"], *map(_left_entry, left)][:MOST_LEFT]
         report["left_count"] += len(left)
+        report["confidence_kind"] = progress.confidence_kind
         characters = document.characters - sum(_characters(one.source) for one in left)  # what is charged
         expires_at = utc_now() + timedelta(hours=self._settings.keep_h)
         return {
@@ -489,7 +500,8 @@ def _writing_warning(message: str) -> dict[str, str]:
 
 
 def report_of(document: StoredDocument) -> dict[str, Any]:
-    """What was found in a document: `warnings`, texts that were `left`, and their `left_count`. Raises `DocumentLost`."""
+    """What was found in a document: `warnings`, texts that were `left`, their `left_count`, and the
+    `confidence_kind` of its segments. Raises `DocumentLost`."""
     try:
         report: Any = json.loads(document.report)
     except ValueError:
@@ -501,7 +513,13 @@ def report_of(document: StoredDocument) -> dict[str, Any]:
     has_lists = _has_texts(warnings, "message") and _has_texts(left, "place", "reason", "text")
     if not has_lists or not isinstance(count, int):
         raise DocumentLost("what is stored of the document is damaged: delete it, and send it again")
-    return {"warnings": warnings, "left": left, "left_count": count}
+    kind = found.get("confidence_kind")
+    return {
+        "warnings": warnings,
+        "left": left,
+        "left_count": count,
+        "confidence_kind": kind if kind in get_args(ConfidenceKind) else None,
+    }
 
 
 def _has_texts(rows: object, *names: str) -> bool:
@@ -576,6 +594,7 @@ def _contexts(units: Units, numbers: Sequence[int]) -> tuple[tuple[str, ...], tu
 
 def _result(n: int, translation: Translation, progress: _Progress) -> Result:
     progress.notes |= {one.code: one.message for one in translation.warnings if one.code in _NOTES}
+    progress.confidence_kind = translation.confidence_kind or progress.confidence_kind
     warnings = [
         dict[str, object](code=one.code, message=one.message, missing=list(one.missing))
         for one in translation.warnings

@@ -518,15 +518,28 @@ class Documents:
         changes = any(one.translation is not None for one in edits)
         if edited.changed and not await self._store.add_edit(document.id, edited.doubtful, changes=changes):
             raise UnknownDocument("the document was deleted")
-        if document.source is not None and self._remembers_edits:
-            conflicts = set(edited.conflicts)
-            approved = [
-                (segments[one.n].source, one.translation or segments[one.n].translation or "")
-                for one in edits
-                if one.reviewed and one.n not in conflicts
-            ]
-            await self._parts.memories.remember(document.account_id, EDITS, document.source, document.target, approved)
+        if self._remembers_edits:
+            done = [one for one in edits if one.n not in set(edited.conflicts)]
+            await self._remember(document, done, segments)
         return edited
+
+    async def _remember(
+        self, document: StoredDocument, edits: Sequence[SegmentEdit], before: Mapping[int, StoredSegment]
+    ) -> None:
+        """Have the account's memory of edits know what is approved now, and no longer what was approved before."""
+        if document.source is None:
+            return
+        memories, place = self._parts.memories, (document.account_id, EDITS, document.source, document.target)
+        approved, withdrawn = list[tuple[str, str]](), list[tuple[str, str]]()
+        for edit in edits:
+            was = before[edit.n]
+            if edit.reviewed:
+                approved.append((was.source, edit.translation or was.translation or ""))
+            elif was.reviewed:
+                withdrawn.append((was.source, was.translation or ""))
+        if withdrawn:
+            await memories.forget(*place, withdrawn)
+        await memories.remember(*place, approved)
 
     async def take_back(self, document: StoredDocument, folder: Path) -> TakenBack:
         """Set the translations of an XLIFF export of the document that comes back, from the file `source` in a folder.

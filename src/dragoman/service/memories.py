@@ -27,7 +27,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from dragoman import languages
-from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage, file_errors
+from dragoman.errors import (
+    BodyTooLarge,
+    InvalidMemory,
+    StorageUnavailable,
+    UnknownMemory,
+    UnsupportedLanguage,
+    file_errors,
+)
 from dragoman.service.similar import Parts, SimilarIndexes, beginning_of, most_similar
 from dragoman.storage.collections import SERVER, Pair, StoredCollection
 from dragoman.storage.memories import (
@@ -156,6 +163,15 @@ def _checked_entries(entries: Iterable[Mapping[str, str]], skipped: Counter[str]
             yield checked(**entry, has_marks=True)
         except (InvalidMemory, UnsupportedLanguage):
             skipped["text"] += 1
+
+
+def _storable(source: str, target: str, texts: Iterable[tuple[str, str]]) -> list[NewEntry]:
+    """Entries of texts with marks and their translations; those that are not stored are left out."""
+    entries = list[NewEntry]()
+    for text, translation in texts:
+        with suppress(InvalidMemory):
+            entries.append(checked(source, target, text, translation, has_marks=True))
+    return entries
 
 
 def _batches(entries: Iterable[NewEntry]) -> Iterator[list[NewEntry]]:
@@ -358,18 +374,23 @@ class Memories:
         A failure is logged and costs the caller nothing: what the person did is stored elsewhere.
         """
 
-        def check() -> list[NewEntry]:
-            entries = list[NewEntry]()
-            for text, translation in texts:
-                with suppress(InvalidMemory):
-                    entries.append(checked(source, target, text, translation, has_marks=True))
-            return entries
-
         try:
-            if entries := await asyncio.to_thread(check):
+            if entries := await asyncio.to_thread(_storable, source, target, texts):
                 await self.add(account_id, memory, entries, create=True)
         except (BodyTooLarge, StorageUnavailable) as error:
             log.warning("an edited segment is not in the translation memory %s: %s", memory, error.message)
+
+    async def forget(
+        self, account_id: str, memory: str, source: str, target: str, texts: Sequence[tuple[str, str]]
+    ) -> None:
+        """Delete the entries of texts that still have these translations, as `remember` stores them. A failure is logged."""
+        try:
+            if entries := await asyncio.to_thread(_storable, source, target, texts):
+                await self.changed(self.store.remove_equal(account_id, memory, entries))
+        except UnknownMemory:
+            pass  # nothing was stored, or it was deleted
+        except StorageUnavailable as error:
+            log.warning("what is no longer approved stays in the translation memory %s: %s", memory, error.message)
 
     async def import_tmx(self, account_id: str, reference: str, folder: Path) -> Imported:
         """Add the entries of the file `source` in a folder; where the account has no such memory, one of this name is made.

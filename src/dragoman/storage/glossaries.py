@@ -168,11 +168,11 @@ class Glossaries(Collections):
         return changed
 
     async def merge(
-        self, account_id: str, reference: str, source: str, target: str, entries: Mapping[str, str]
+        self, account_id: str, reference: str, source: str, target: str, entries: Mapping[str, str | None]
     ) -> StoredCollection:
-        """Add entries to a direction; an existing term gets the new translation."""
+        """Add entries to a direction; an existing term gets the new translation, and loses its entry for None."""
         pair = _checked_pair(source, target)
-        new = await asyncio.to_thread(_checked_entries, entries)
+        new, removed = await asyncio.to_thread(_changes, entries)
 
         def read(connection: Connection) -> tuple[int, str]:
             row = self._row(connection, account_id, reference)
@@ -181,7 +181,7 @@ class Glossaries(Collections):
         async with self._merging:
             while True:  # until no other server has changed it meanwhile
                 version, stored = await self._database.read(read)
-                content = await asyncio.to_thread(lambda: _content({**json.loads(stored), **new}))  # noqa: B023 (awaited)
+                content = await asyncio.to_thread(_changed_content, stored, new, removed)
                 change = partial(
                     self._changed,
                     account_id=account_id,
@@ -245,6 +245,12 @@ def _checked_pair(source: str, target: str) -> Pair:
     return pair
 
 
+def _changes(entries: Mapping[str, str | None]) -> tuple[dict[str, str], set[str]]:
+    """Return the entries to set, checked, and the terms to remove. Raises what `_checked_entries` does."""
+    new = _checked_entries({term: translation for term, translation in entries.items() if translation is not None})
+    return new, {term.strip() for term, translation in entries.items() if translation is None}.difference(new)
+
+
 def _checked_entries(entries: Mapping[str, str]) -> dict[str, str]:
     """Return the entries without white space around terms and translations. Raises `InvalidGlossary`, `BodyTooLarge`."""
     if len(entries) > MAX_ENTRIES:
@@ -297,6 +303,12 @@ def _content(entries: Mapping[str, str]) -> _Content:
         message = f"the entries of one pair of languages have at most {MAX_DICTIONARY_CHARACTERS:,} characters"
         raise BodyTooLarge(message, param="entries")
     return _Content(len(entries), written)
+
+
+def _changed_content(stored: str, new: Mapping[str, str], removed: set[str]) -> _Content:
+    """What is stored, with entries that are new or changed, and without those of some terms."""
+    kept = {term: translation for term, translation in json.loads(stored).items() if term not in removed}
+    return _content(kept | dict(new))
 
 
 class _ChangedMeanwhile(Exception):

@@ -351,6 +351,27 @@ class MemoryStore(Collections):
 
         await self._database.write(remove)
 
+    async def remove_equal(self, account_id: str, reference: str, entries: Sequence[NewEntry]) -> bool:
+        """Delete a few entries, where their texts still have these translations; return whether any was. Raises
+        `UnknownMemory` where the account has no such memory."""
+
+        def remove(connection: Connection) -> bool:
+            row = self._row(connection, account_id, reference, own=True)
+            c, removed = _entries.c, dict[Pair, tuple[int, int]]()
+            for entry in entries:
+                source, digest, target = entry.key
+                own = and_(c.memory_id == row.id, c.source == source, c.digest == digest, c.target == target)
+                gone = delete(_entries).where(own, c.translation == entry.translation).returning(c.text, c.translation)
+                if (texts := connection.execute(gone).first()) is not None:
+                    count, size = removed.get((source, target), (0, 0))
+                    removed[source, target] = count - 1, size - sum(len(text.encode()) for text in texts)
+            if removed:
+                _count_added(connection, row.id, removed)
+                self._next_version(connection, row.id)
+            return bool(removed)
+
+        return await self._database.write(remove)
+
     async def page(
         self,
         account_id: str,

@@ -1,6 +1,7 @@
 /** Other translations of the text: a button asks for them, and the one that is chosen changes places with the one shown. */
 
 import { byId, el } from "./dom.js";
+import { certainty } from "./format.js";
 import { mark } from "./languages.js";
 import * as server from "./server.js";
 
@@ -76,8 +77,7 @@ export class Alternatives {
       const choose = el("button", { type: "button", class: "alternative" }, one.text);
       choose.addEventListener("click", () => this.choose(found, index));
       mark(choose, this.request.target);
-      const sure = typeof one.confidence === "number" ? [el("span", { class: "figure" }, `confidence ${Math.round(100 * one.confidence)} %`)] : [];
-      return el("li", {}, choose, ...sure);
+      return el("li", {}, choose, el("span", { class: "figure" }, certainty(one)));
     });
     this.place.replaceChildren(el("ul", { "aria-label": "Other translations" }, ...items));
   }

@@ -31,8 +31,10 @@ function words(one, share) {
 }
 
 /** Download the translated file, or its segments as `xliff` or `tmx`. A link would not carry the key. */
-export async function saveResult(id, format) {
-  const { blob, name } = await server.result(id, format);
+export const saveResult = async (id, format) => saveBlob(await server.result(id, format));
+
+/** Have the browser save `{blob, name}` as a file. */
+export function saveBlob({ blob, name }) {
   const address = URL.createObjectURL(blob);
   el("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 60_000); // the browser may not have begun to read it

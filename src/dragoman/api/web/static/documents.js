@@ -4,6 +4,7 @@ import { Progress, deleted, forget, saveResult } from "./document.js";
 import { byId, el, say } from "./dom.js";
 import { draftedSegments } from "./drafts.js";
 import { Feed } from "./feed.js";
+import { kindsOf } from "./filekinds.js";
 import { count, plural } from "./format.js";
 import * as server from "./server.js";
 
@@ -81,11 +82,14 @@ export class Documents {
     this.feed.ask(); // there may be older ones
   }
 
-  /** Say which files are read, and offer no others. */
+  /** Say which files are read, and what comes back of them; offer no others. */
   async describeFormats() {
     const formats = await server.fileFormats().catch(() => []);
     byId("file").accept = formats.join(",");
-    say(byId("file-formats"), formats.map((extension) => extension.slice(1)).join(" · "));
+    const rows = kindsOf(formats.map((extension) => extension.slice(1))).map(({ title, extensions, back }) =>
+      el("div", {}, el("dt", {}, title, " ", el("span", { class: "hint" }, extensions.join(" "))), el("dd", {}, back)),
+    );
+    byId("file-formats").replaceChildren(...rows);
   }
 
   /** @param {File[]} files */
@@ -173,8 +177,7 @@ class Row {
   }
 
   show(one) {
-    const source = one.source ? this.languages.name(one.source) : "…";
-    say(this.pair, `${source} → ${this.languages.name(one.target)}`);
+    say(this.pair, one.source ? this.languages.direction(one) : `… → ${this.languages.name(one.target)}`);
     this.progress.show(one);
     say(this.doubtful, one.doubtful ? plural(one.doubtful, "doubtful segment") : "");
     const { length } = draftedSegments(one.id);

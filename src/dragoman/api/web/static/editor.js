@@ -2,16 +2,13 @@
 
 import { el } from "./dom.js";
 import { draftOf, keepDraft } from "./drafts.js";
-import { count } from "./format.js";
+import { certainty, count } from "./format.js";
 import { mark } from "./languages.js";
 import { MarkedField, chip, marksOf, nameOf, rendered } from "./marks.js";
 import * as server from "./server.js";
 
 const ALTERNATIVES = 3;
 const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-
-/** The model's confidence in words. */
-export const percent = (confidence) => `confidence ${Math.round(100 * confidence)} %`;
 
 export function button(title, onClick, attributes = {}) {
   const made = el("button", { type: "button", ...attributes }, title);
@@ -116,11 +113,11 @@ export class Editor {
   }
 
   list(found) {
-    const items = found.map(({ text, confidence, warnings }) => {
-      const use = button("", () => this.use(text), { class: "alternative" });
-      use.append(...rendered(text, this.row.segment.looks));
+    const items = found.map((one) => {
+      const use = button("", () => this.use(one.text), { class: "alternative" });
+      use.append(...rendered(one.text, this.row.segment.looks));
       mark(use, this.row.about.target);
-      const doubts = [typeof confidence === "number" ? percent(confidence) : "", ...warnings.map(({ message }) => message)];
+      const doubts = [certainty(one), ...one.warnings.map(({ message }) => message)];
       return el("li", {}, use, el("span", { class: "figure" }, doubts.filter(Boolean).join(" · ")));
     });
     return el("ul", { "aria-label": "Other translations" }, ...items);

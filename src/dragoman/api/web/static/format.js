@@ -22,6 +22,11 @@ export function share(number) {
   return `${percent === 0 || percent >= 10 ? percent.toFixed(0) : percent.toFixed(1)} %`;
 }
 
+/** A confidence in words; "" where it is none, or only a rank among others, which says nothing to a reader. */
+export function certainty({ confidence, confidence_kind: kind }) {
+  return known(confidence) && kind === "calibrated" ? `confidence ${Math.round(100 * confidence)} %` : "";
+}
+
 /** A duration given in seconds: 0.8 ms, 84 ms, 1.24 s, 12.4 s, 3 min 20 s */
 export function duration(seconds) {
   if (!known(seconds)) return UNKNOWN;

@@ -3,6 +3,7 @@
 import { el } from "./dom.js";
 
 const STORE = "dragoman.languages";
+const RECENT = 3; // languages at the top of a menu
 const RTL_SCRIPTS = new Set(["Adlm", "Arab", "Aran", "Hebr", "Mand", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"]);
 
 /** `rtl` or `ltr`, by the script that the language is written in. */
@@ -43,15 +44,21 @@ export class Languages extends Map {
     return this.get(tag)?.name ?? nameOf(tag);
   }
 
+  /** `English → German` */
+  direction({ source, target }) {
+    return `${this.name(source)} → ${this.name(target)}`;
+  }
+
   /** Whether the model translates so; a source that is yet to be detected ("") may turn out right. */
   serves(source, target) {
     return !source || Boolean(this.get(source)?.targets.includes(target));
   }
 
-  /** An option of a menu for each. */
-  options() {
+  /** An option of a menu for each, by name, or for those with these codes. */
+  options(codes = null) {
     const byName = [...this.values()].sort((a, b) => a.name.localeCompare(b.name, "en"));
-    return byName.map((one) => el("option", { value: one.code }, title(one)));
+    const shown = codes ? codes.map((code) => this.get(code)) : byName;
+    return shown.map((one) => el("option", { value: one.code }, title(one)));
   }
 
   /** The target that was chosen last time, or else the reader's first language that the model has; not `other`. */
@@ -102,13 +109,40 @@ export class LanguagePair extends EventTarget {
   /** Offer what the server serves, and choose what was chosen last time, or what suits this reader. @param {Languages} languages */
   fill(languages) {
     this.languages = languages;
-    this.controls.source.append(...languages.options());
-    this.controls.target.append(...languages.options());
+    this.arrange();
     const { source } = remembered(this.storage);
     this.controls.source.value = languages.has(source) ? source : "";
     this.controls.target.value = languages.firstTarget(this.storage);
     this.isChosen = this.target === remembered(this.storage).target;
     this.settle("target");
+  }
+
+  /** Menus have first what was chosen lately. */
+  arrange() {
+    for (const [side, menu] of [["source", this.controls.source], ["target", this.controls.target]]) {
+      const { value } = menu;
+      for (const one of [...menu.children]) if (one.value !== "") one.remove(); // "" stays: to be detected
+      const lately = this.recent(side);
+      const all = this.languages.options();
+      const named = (label, options) => el("optgroup", { label }, ...options);
+      menu.append(...(lately.length ? [named("Recent", this.languages.options(lately)), named("All languages", all)] : all));
+      menu.value = value;
+    }
+  }
+
+  /** The languages that were chosen lately for a side, the last one first. */
+  recent(side) {
+    const list = remembered(this.storage).recent?.[side];
+    return Array.isArray(list) ? list.filter((code) => this.languages.has(code)) : [];
+  }
+
+  /** Take a pair as the reader's choice; one that the model does not serve becomes one that it does. */
+  choose(source, target) {
+    this.controls.source.value = this.languages.has(source) ? source : "";
+    if (this.languages.has(target)) this.controls.target.value = target;
+    this.isChosen = true;
+    this.settle("target");
+    this.announce();
   }
 
   /** The language that an unnamed source turned out to be in; "" when it is not known. */
@@ -139,13 +173,18 @@ export class LanguagePair extends EventTarget {
 
   /** Make the pair one that the model serves, leaving the side that was just chosen. */
   settle(kept) {
-    for (const option of this.controls.target.options) option.disabled = !this.reaches(option.value);
+    this.allow();
     if (!this.target || !this.languages.serves(this.source, this.target) || this.source === this.target) {
       if (kept === "target" && this.target) this.controls.source.value = "";
       else this.controls.target.value = [...this.languages.keys()].find((tag) => this.languages.serves(this.source, tag)) ?? "";
     }
     this.before = { source: this.source, target: this.target };
     this.settleSwap();
+  }
+
+  /** Only targets that the source can be translated into can be chosen. */
+  allow() {
+    for (const option of this.controls.target.options) option.disabled = !this.reaches(option.value);
   }
 
   /** The source's own language stays on offer: choosing it swaps. */
@@ -172,11 +211,16 @@ export class LanguagePair extends EventTarget {
   }
 
   remember() {
+    const { source, target } = this;
+    const newest = (side, code) => [...new Set([code, ...this.recent(side)])].filter(Boolean).slice(0, RECENT);
+    const recent = { source: newest("source", source), target: newest("target", target) };
     try {
-      this.storage?.setItem(STORE, JSON.stringify({ source: this.source, target: this.target }));
+      this.storage?.setItem(STORE, JSON.stringify({ source, target, recent }));
     } catch {
       // a full or forbidden store: the page works without
     }
+    this.arrange();
+    this.allow();
   }
 }
 

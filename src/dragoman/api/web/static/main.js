@@ -1,13 +1,17 @@
 /** Puts the page together: its views, which the address names after `#`, and what they share. */
 
+import { Collection } from "./collection.js";
+import { Collections } from "./collections.js";
 import { Connect } from "./connect.js";
 import { byId } from "./dom.js";
 import { Documents } from "./documents.js";
 import { onKey } from "./key.js";
 import { LanguagePair, browserStorage } from "./languages.js";
 import { TextOptions } from "./options.js";
+import { TextHistory } from "./past.js";
 import { Review } from "./review.js";
 import * as server from "./server.js";
+import * as stored from "./stored.js";
 import { drawSentence } from "./texts.js";
 import { Translator } from "./translator.js";
 
@@ -19,25 +23,45 @@ const options = new TextOptions({
   formality: byId("formality"),
   glossary: byId("glossary"),
   terms: byId("terms"),
+  stored: byId("glossary-choice"),
+  memory: byId("memory-choice"),
 });
-const translator = new Translator(pair, options);
+const past = new TextHistory({
+  onChosen: ({ text, source, target }) => {
+    pair.choose(source, target);
+    translator.show(text);
+    byId("source").focus();
+  },
+});
+const translator = new Translator(pair, options, { onDone: (one) => past.add(one) });
 const documents = new Documents(pair, options, { onUploaded: (id) => (location.hash = `documents/${id}`) });
 const connect = new Connect();
+const collections = new Collections({ onMade: (kind, id) => (location.hash = `${kind}/${id}`) });
+const collection = new Collection({ onDeleted: (kind) => (location.hash = kind) });
 const review = new Review({ onDeleted: () => (location.hash = "documents") });
 
-/** Show what the address names: `#documents`, `#documents/ID`, `#documents/ID/SEGMENT`, else texts. */
+/** The views by the address's first word: of all, and of one. */
+const VIEWS = { text: ["text", "text"], documents: ["documents", "review"], glossaries: ["collections", "entries"], memories: ["collections", "entries"] };
+
+/** Show what the address names: `#documents`, `#documents/ID`, `#documents/ID/SEGMENT`, `#glossaries`, `#memories/ID`, else texts. */
 function route() {
-  const [name, id, number] = location.hash.slice(1).split("/");
-  const view = name === "documents" ? (id ? "review" : "documents") : "text";
+  const [word, part, number] = location.hash.slice(1).split("/");
+  const name = word in VIEWS ? word : "text";
+  const id = part ? decodeURIComponent(part) : null;
+  const view = VIEWS[name][id ? 1 : 0];
   for (const element of document.querySelectorAll("[data-views]")) {
     element.hidden = !element.dataset.views.split(" ").includes(view);
   }
   for (const link of document.querySelectorAll(".views a")) {
-    if ((link.hash === "#text") === (view === "text")) link.setAttribute("aria-current", "page");
+    if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  document.title = "dragoman";
   documents.toggle(view === "documents");
-  review.toggle(view === "review" ? decodeURIComponent(id) : null, pair.languages, number > 0 ? Number(number) - 1 : null);
+  review.toggle(view === "review" ? id : null, pair.languages, number > 0 ? Number(number) - 1 : null);
+  collections.toggle(view === "collections" ? name : null, pair);
+  collection.toggle(name, view === "entries" ? id : null, pair);
+  if (view === "text" || view === "documents") offerStored();
 }
 
 /** Files may be dropped anywhere. */
@@ -79,6 +103,13 @@ async function offerFormality() {
   byId("formality-choice").hidden = !(await server.takesFormality().catch(() => false));
 }
 
+/** Offer the glossaries and memories that there are, while the options are open. */
+async function offerStored() {
+  if (!document.querySelector(".options").open) return;
+  const found = await Promise.all([stored.list("glossaries"), stored.list("memories")]).catch(() => [[], []]);
+  options.offer(...found, pair);
+}
+
 let isOpen = false;
 
 async function open() {
@@ -88,6 +119,8 @@ async function open() {
   offerExamples(topics);
   takeFiles();
   addEventListener("hashchange", route);
+  document.querySelector(".options").addEventListener("toggle", offerStored);
+  pair.addEventListener("change", offerStored);
   route();
   translator.start(); // the browser may have kept a text across a reload
   await Promise.all([explainModel(), offerFormality(), documents.describeFormats(), connect.describeKey()]);
@@ -97,6 +130,8 @@ async function open() {
 function retry() {
   if (!isOpen) return open();
   documents.retry();
+  collections.retry();
+  collection.retry();
   review.retry();
   translator.start();
 }

@@ -71,7 +71,6 @@ export class Review {
     this.list = this.document = null;
     this.id = id;
     this.languages = languages;
-    document.title = "dragoman";
     if (!id) return;
     this.report();
     byId("review-drafts").hidden = true;
@@ -160,6 +159,7 @@ export class Review {
       this.showDrafts();
       this.goToWanted();
     }
+    this.list.takeConfidenceAs(one.confidence_kind);
     this.list.allowEdits(one.state === "done");
     if (one.segments_done !== this.shown) this.list.refresh();
     this.shown = one.segments_done;

@@ -2,8 +2,8 @@
 
 import { byId, el, say, svg } from "./dom.js";
 import { draftOf, dropDraft } from "./drafts.js";
-import { Editor, button, percent } from "./editor.js";
-import { count } from "./format.js";
+import { Editor, button } from "./editor.js";
+import { certainty, count } from "./format.js";
 import { mark } from "./languages.js";
 import { rendered } from "./marks.js";
 import * as server from "./server.js";
@@ -87,7 +87,8 @@ export class Segment {
     const notes = [edited ? "edited" : "", reviewed ? "reviewed" : "", memory ? "from the translation memory" : "", examples ? "with examples" : ""];
     const note = notes.filter(Boolean).join(", ");
     const reasons = doubtful ? warnings.map(({ message }) => el("p", {}, el("span", { class: "warning" }, message))) : [];
-    if (confidence !== null) reasons.at(-1)?.append(` · ${percent(confidence)}`);
+    const sure = certainty({ confidence, confidence_kind: this.about.confidenceKind });
+    if (sure) reasons.at(-1)?.append(` · ${sure}`);
     const tools = el("p", { class: "tools" });
     if (doubtful) tools.append(button("Accept", () => this.review(true)), button("Alternatives", () => this.edit()?.offer()));
     if (machine !== null) tools.append(button("Restore the machine's text", () => this.restore()));

@@ -75,6 +75,13 @@ export class SegmentList {
     this.box.toggleAttribute("data-editable", allowed);
   }
 
+  /** How the confidence of its segments is meant, which is known when all are translated. @param {"calibrated" | "rank" | null} kind */
+  takeConfidenceAs(kind) {
+    if (this.about.confidenceKind === kind) return;
+    this.about.confidenceKind = kind;
+    for (const { rows } of this.pages) for (const row of rows.values()) row.explain(row.segment);
+  }
+
   close() {
     this.observer.disconnect();
     this.closed.abort();

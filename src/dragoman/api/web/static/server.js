@@ -44,7 +44,7 @@ const address = (path) => new URL(path, document.baseURI);
  * The answer; where the server needs a key, with the one that the reader is asked for: again and again for what they have just
  * wanted (`wanted`), else once.
  */
-async function request(path, { wanted = false, ...options } = {}) {
+export async function request(path, { wanted = false, ...options } = {}) {
   for (;;) {
     const key = keyHeaders();
     let response;
@@ -72,9 +72,9 @@ async function refusal(response) {
   return new ServerError(code, message, Number.isNaN(retryAfterS) ? null : Math.min(retryAfterS, HIGHEST_DELAY_S));
 }
 
-const JSON_BODY = { "Content-Type": "application/json" };
+export const JSON_BODY = { "Content-Type": "application/json" };
 
-async function json(path, options) {
+export async function json(path, options) {
   const response = await request(path, options);
   try {
     return await response.json();
@@ -146,6 +146,12 @@ export async function otherTranslations({ source, ...fields }, count, signal) {
   const body = JSON.stringify({ ...fields, alternatives: count, ...(source && { source }) });
   const { translations } = await json("v1/translate", { method: "POST", body, headers: JSON_BODY, signal });
   return translations[0].alternatives;
+}
+
+/** The language of a text, as far as it is known, or "". */
+export async function detect(text, signal) {
+  const [found] = await json("detect", { method: "POST", body: JSON.stringify({ q: text }), headers: JSON_BODY, signal });
+  return found && found.language !== "und" ? found.language : "";
 }
 
 /** Extensions of the files that can be translated, with their dot. */

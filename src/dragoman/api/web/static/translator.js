@@ -6,7 +6,7 @@
 import { Alternatives } from "./alternatives.js";
 import { byId, el, say } from "./dom.js";
 import { remark } from "./examples.js";
-import { ago, plural } from "./format.js";
+import { ago, certainty, plural } from "./format.js";
 import { mark } from "./languages.js";
 import * as server from "./server.js";
 
@@ -18,9 +18,11 @@ export class Translator {
   /**
    * @param {import("./languages.js").LanguagePair} pair
    * @param {import("./options.js").TextOptions} options
+   * @param {{onDone: (past: import("./past.js").Past) => void}} listener told of each text that is translated
    */
-  constructor(pair, options) {
+  constructor(pair, options, { onDone }) {
     this.pair = pair;
+    this.onDone = onDone;
     this.options = options;
     this.source = byId("source");
     this.output = byId("output");
@@ -108,11 +110,20 @@ export class Translator {
     this.output.dataset.phase = "waiting";
     this.stopButton.hidden = false;
     try {
-      const { source, target } = this.pair;
-      await this.insist({ text, source, target, ...this.options.fields }, job.signal);
+      const { target } = this.pair;
+      const fields = this.options.fields;
+      const source = this.pair.source || (typeof fields.glossary === "string" ? await this.detect(text, job.signal) : "");
+      await this.insist({ text, source, target, ...fields }, job.signal);
     } catch (error) {
       if (!job.signal.aborted) this.fail(error);
     }
+  }
+
+  /** The language of a text, or "" of one that the model does not have: a stored glossary has entries by pair of languages. */
+  async detect(text, signal) {
+    const tag = await server.detect(text, signal);
+    const { languages } = this.pair;
+    return languages.has(tag) ? tag : ([...languages.keys()].find((code) => code.split("-")[0] === tag.split("-")[0]) ?? "");
   }
 
   clear() {
@@ -160,6 +171,7 @@ export class Translator {
   }
 
   finish(translation, request) {
+    translation.detected ||= !this.pair.source; // where it was detected before, for a glossary
     mark(this.output, translation.finish_reason === "unchanged" ? known(translation.source) : request.target);
     this.present(translation);
     this.output.dataset.phase = "done";
@@ -172,6 +184,7 @@ export class Translator {
     this.report(...this.remarks(translation), ...shown(translation, request));
     this.announce(translation.text, request.target);
     this.alternatives.offer(request, translation);
+    this.onDone({ text: request.text, source: request.source || known(translation.source), target: request.target, translation: translation.text });
   }
 
   /** Show another translation in place of this one. */
@@ -192,9 +205,7 @@ export class Translator {
 
   measure(translation) {
     const found = translation.detected ? `${this.detectedName(translation)} detected` : "";
-    const { confidence, confidence_kind: kind } = translation;
-    const sure = typeof confidence === "number" && kind !== "rank" ? `confidence ${Math.round(100 * confidence)} %` : "";
-    say(this.measured, [found, sure].filter(Boolean).join(" · "));
+    say(this.measured, [found, certainty(translation)].filter(Boolean).join(" · "));
   }
 
   detectedName({ source }) {

@@ -1,0 +1,274 @@
+/** One glossary or translation memory: what it is, and its entries, which are searched, added, changed and deleted. */
+
+import { WORDS, counted, fillPair } from "./collections.js";
+import { saveBlob } from "./document.js";
+import { byId, el, say } from "./dom.js";
+import { button } from "./editor.js";
+import { mark } from "./languages.js";
+import { rendered } from "./marks.js";
+import * as server from "./server.js";
+import * as stored from "./stored.js";
+
+const PAUSE_MS = 300; // after the last letter
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+
+export class Collection {
+  /** @param {{onDeleted: (kind: stored.Kind) => void}} listener */
+  constructor({ onDeleted }) {
+    this.id = null;
+    this.onDeleted = onDeleted;
+    this.status = byId("entries-status");
+    this.find = byId("entries-find");
+    this.direction = byId("entries-pair");
+    this.added = { source: byId("entry-source"), target: byId("entry-target"), text: byId("entry-text"), translation: byId("entry-translation") };
+    this.file = byId("entries-file");
+    this.listen();
+  }
+
+  listen() {
+    const on = (id, type, act) =>
+      byId(id).addEventListener(type, (event) => {
+        if (type === "submit") event.preventDefault();
+        this.attempt(act);
+      });
+    on("entry-add", "submit", () => this.add());
+    on("entries-search", "submit", () => this.search());
+    on("entries-pair", "change", () => this.search());
+    on("entries-more", "click", () => this.more());
+    on("entries-file", "change", () => this.addFile());
+    on("collection-rename", "click", () => this.rename());
+    on("collection-share", "click", () => this.change({ shared: !this.about.shared }));
+    on("collection-export", "click", () => this.download());
+    on("collection-delete", "click", () => this.delete());
+    this.find.addEventListener("input", (event) => event.isComposing || this.later());
+    this.find.addEventListener("compositionend", () => this.later());
+  }
+
+  /** Show the one of this kind with this id, or none. @param {stored.Kind} kind @param {string | null} id @param {import("./languages.js").LanguagePair} pair */
+  toggle(kind, id, pair) {
+    this.stop();
+    Object.assign(this, { kind, id, pair, about: null });
+    if (!id) return;
+    for (const name of ["entries-title", "entries-facts", "entries-fault", "entries-status"]) say(byId(name), "");
+    byId("entries-back").href = `#${kind}`;
+    say(byId("entries-back-title"), WORDS[kind].title);
+    say(byId("entry-text-label"), WORDS[kind].text);
+    say(byId("entries-text-head"), WORDS[kind].text);
+    this.file.accept = stored.FILES[kind].join(",");
+    this.find.value = "";
+    fillPair(this.added, pair);
+    byId("entries").replaceChildren();
+    this.direction.replaceChildren();
+    this.attempt(async () => {
+      await this.reload();
+      byId("entries-title").focus({ preventScroll: true });
+      await this.search();
+    });
+  }
+
+  /** Ask again, when it is shown. */
+  retry() {
+    if (this.id) this.toggle(this.kind, this.id, this.pair);
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.asking?.abort();
+  }
+
+  later() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.attempt(() => this.search()), PAUSE_MS);
+  }
+
+  /** Do something; say what the server has against it. */
+  async attempt(act) {
+    say(byId("entries-fault"), "");
+    try {
+      await act();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      say(byId("entries-fault"), error.sentence ?? error.message);
+      if (!(error instanceof server.ServerError)) throw error;
+    }
+  }
+
+  /** Read again what it is, and which languages it has. */
+  async reload() {
+    this.describe(await stored.get(this.kind, this.id));
+  }
+
+  describe(about) {
+    this.about = about;
+    const { shared, changeable, shareable, name } = about;
+    byId("entries-table").dataset.kind = this.kind;
+    say(byId("entries-title"), name);
+    document.title = `${name} – dragoman`;
+    say(byId("entries-facts"), [counted(this.kind, stored.countOf(about)), stored.ownerOf(about)].filter(Boolean).join(" · "));
+    for (const id of ["entry-add", "collection-rename", "collection-delete", "entries-file-label"]) byId(id).hidden = !changeable;
+    byId("entries-file").disabled = !changeable;
+    byId("collection-share").hidden = !shareable;
+    say(byId("collection-share"), shared ? "Share no longer" : "Share with everyone");
+    this.offerPairs(stored.pairsOf(about));
+  }
+
+  /** The directions that there are; of a memory, all together too. */
+  offerPairs(pairs) {
+    const { value } = this.direction;
+    const options = pairs.map((pair) => el("option", { value: `${pair.source} ${pair.target}` }, `${this.pair.languages.direction(pair)} (${pair.entry_count})`));
+    if (this.kind === "memories") options.unshift(el("option", { value: "" }, "All languages"));
+    this.direction.replaceChildren(...options);
+    if (options.some((one) => one.value === value)) this.direction.value = value;
+    byId("collection-export").disabled = !pairs.length;
+  }
+
+  /** The chosen direction, or null. */
+  get chosen() {
+    const [source, target] = this.direction.value.split(" ");
+    return target ? { source, target } : null;
+  }
+
+  /** Show the first entries that have what is searched for. */
+  async search() {
+    this.stop();
+    const { signal } = (this.asking = new AbortController());
+    this.pages = stored.entries(this.kind, this.id, this.chosen, this.find.value, signal);
+    this.next = await this.pages.next();
+    byId("entries").replaceChildren();
+    await this.more();
+    byId("entries-table").hidden = !byId("entries").children.length;
+    if (byId("entries-table").hidden) say(this.status, this.find.value ? "Nothing was found." : "No entries yet.");
+    else if (/^(Nothing|No)/.test(this.status.textContent)) say(this.status, "");
+  }
+
+  /** Show the page that has been read, and read the one behind it: then it is known whether there is one. */
+  async more() {
+    byId("entries").append(...(this.next.value ?? []).map((entry) => new Row(this, entry).element));
+    this.next = await this.pages.next();
+    byId("entries-more").hidden = Boolean(this.next.done);
+  }
+
+  async add() {
+    const { source, target, text, translation } = this.added;
+    const entry = { source: source.value, target: target.value, text: text.value.trim(), translation: translation.value.trim() };
+    const empty = [text, translation].find(({ value }) => !value.trim());
+    if (empty) return empty.focus();
+    await stored.setEntry(this.kind, this.id, entry);
+    text.value = translation.value = "";
+    text.focus();
+    await this.changedIn(entry, `Added: ${entry.text}`);
+  }
+
+  /** Show the direction in which entries have changed. */
+  async changedIn({ source, target }, message) {
+    await this.reload();
+    const direction = `${source} ${target}`;
+    if (this.direction.value && [...this.direction.options].some(({ value }) => value === direction)) this.direction.value = direction;
+    await this.search();
+    say(this.status, message);
+  }
+
+  async addFile() {
+    const [file] = this.file.files;
+    if (!file) return;
+    const pair = { source: this.added.source.value, target: this.added.target.value };
+    try {
+      const skipped = await stored.addFile(this.kind, this.id, file, pair);
+      await this.changedIn(pair, `${file.name} was added${skipped ? `; ${counted(this.kind, skipped)} could not be taken` : ""}.`);
+    } finally {
+      this.file.value = ""; // the same file may be chosen again
+    }
+  }
+
+  async rename() {
+    const name = prompt("New name", this.about.name)?.trim();
+    if (name && name !== this.about.name) await this.change({ name });
+  }
+
+  async change(fields) {
+    this.describe(await stored.change(this.kind, this.id, fields));
+  }
+
+  async download() {
+    const [first] = stored.pairsOf(this.about);
+    saveBlob(await stored.exported(this.kind, this.about, this.chosen ?? first));
+  }
+
+  async delete() {
+    const { name } = this.about;
+    if (!confirm(`Delete ${name} with its ${counted(this.kind, stored.countOf(this.about))}?`)) return;
+    await stored.remove(this.kind, this.id);
+    this.onDeleted(this.kind);
+  }
+}
+
+/** An entry in the table. */
+class Row {
+  /** @param {Collection} list @param {stored.Entry} entry */
+  constructor(list, entry) {
+    this.list = list;
+    this.entry = entry;
+    const text = el("th", { scope: "row" }, ...rendered(entry.text, {}, list.find.value));
+    mark(text, entry.source);
+    this.cell = el("td", {});
+    mark(this.cell, entry.target);
+    this.tools = el("td", { class: "tools" });
+    const when = entry.updated_at ? day.format(new Date(entry.updated_at)) : "";
+    const about = [list.chosen ? "" : list.pair.languages.direction(entry), when].filter(Boolean).join(" · ");
+    this.element = el("tr", {}, text, this.cell, el("td", { class: "figure" }, about), this.tools);
+    this.show();
+  }
+
+  show() {
+    const { text, translation } = this.entry;
+    this.cell.replaceChildren(...rendered(translation, {}, this.list.find.value));
+    if (!this.list.about.changeable) return;
+    this.edit = button("Edit", () => this.open(), { "aria-label": `Edit ${text}` });
+    this.tools.replaceChildren(this.edit, button("Delete", () => this.list.attempt(() => this.delete()), { class: "quiet", "aria-label": `Delete ${text}` }));
+  }
+
+  open() {
+    const field = el("textarea", { rows: "2", "aria-label": `Translation of ${this.entry.text}` });
+    field.value = this.entry.translation;
+    const save = () => this.list.attempt(() => this.save(field.value.trim()));
+    field.addEventListener("keydown", (event) => {
+      if (event.isComposing) return;
+      if (event.key === "Escape") this.close();
+      else if (event.key === "Enter" && (event.ctrlKey || event.metaKey || this.list.kind === "glossaries")) save();
+      else return;
+      event.preventDefault();
+    });
+    this.cell.replaceChildren(field);
+    this.tools.replaceChildren(button("Save", save, { class: "primary" }), button("Cancel", () => this.close()));
+    field.focus();
+  }
+
+  close() {
+    this.show();
+    this.edit.focus();
+  }
+
+  async save(translation) {
+    if (!translation) return this.delete();
+    if (translation !== this.entry.translation) await stored.setEntry(this.list.kind, this.list.id, { ...this.entry, translation });
+    this.entry = { ...this.entry, translation };
+    this.close();
+    say(this.list.status, "Saved");
+  }
+
+  /** Delete it, and offer to take that back. */
+  async delete() {
+    const { list, entry } = this;
+    await stored.removeEntry(list.kind, list.id, entry);
+    this.element.remove();
+    await list.reload();
+    const undo = button("Undo", () =>
+      list.attempt(async () => {
+        await stored.setEntry(list.kind, list.id, entry);
+        await list.changedIn(entry, `Added: ${entry.text}`);
+      }),
+    );
+    list.status.replaceChildren(`Deleted: ${entry.text} `, undo);
+    undo.focus();
+  }
+}
