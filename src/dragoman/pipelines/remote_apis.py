@@ -143,7 +143,7 @@ class OpenAiCompletions:
 
     path = "/v1/completions"
     ends = b"data: [DONE]"
-    lacks = ()
+    lacks: tuple[str, ...] = ()
 
     def __init__(self, tokens: ModelTokens, *, logprobs: bool) -> None:
         self._tokens = tokens
@@ -229,7 +229,7 @@ class OllamaGenerate:
 
     path = "/api/generate"
     ends = b""
-    lacks = ("confidence", "token_ids", "forced_lengths")
+    lacks: tuple[str, ...] = ("confidence", "token_ids", "forced_lengths")
 
     def __init__(self, tokens: ModelTokens, *, logprobs: bool) -> None:
         """`logprobs`: without effect, since Ollama reports none for raw prompts."""
