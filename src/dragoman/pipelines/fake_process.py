@@ -117,11 +117,7 @@ class FakeEngineProcess:
         return self._running.popen.pid
 
     async def start(self) -> None:
-        guard_children()
-        ours, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-c", _PROGRAM, str(theirs.fileno())]
-            popen = subprocess.Popen(command, pass_fds=[theirs.fileno()], process_group=0)
+        popen, ours = _spawn()
         process = self._process = _Process(popen, *await asyncio.open_unix_connection(sock=ours))
         process.writer.write(frame(self._plan))
         if await receive(process.reader) is None:
@@ -214,6 +210,14 @@ class FakeEngineProcess:
         process.popen.kill()
         await asyncio.to_thread(process.popen.wait)
         self._load()
+
+
+def _spawn() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    guard_children()
+    ours, theirs = socket.socketpair()
+    with theirs:
+        command = [sys.executable, "-c", _PROGRAM, str(theirs.fileno())]
+        return subprocess.Popen(command, pass_fds=[theirs.fileno()], process_group=0), ours
 
 
 # ---- the process
