@@ -1,7 +1,7 @@
 """The fake engine as a process of its own, behind the interface by which `continuous` runs vLLM's.
 
 So everything that follows from a killed, stopped or restarted engine process is the product's own crash recovery, without a
-model: `dragoman serve --pipeline fake --pipeline-fake-process`, which `make chaos` uses. The process runs a `FakePipeline` and
+model: `dragoman serve --pipeline fake --fake-process true`, which `make chaos` uses. The process runs a `FakePipeline` and
 translates nothing; it ends when its socket is closed, and is killed with the server by the guard.
 """
 
