@@ -125,7 +125,7 @@ class MixedLoad:
         if not reply.fault and reply.status < 300:
             self.ledger.memories[key][text] = translation
             await self.call(memory_call(key, number, seen_by_all=True), url)
-        elif not reply.fault and reply.status < 500:  # of a database that fails a commit's end is not known
+        elif reply.is_certain:
             del self.ledger.unsure_memories[key][text]
 
     async def client(self, place: int) -> None:
@@ -139,8 +139,8 @@ class MixedLoad:
                 verdict = await self.call(CALLS[choice](key, number), self.url(rng.randrange(1000)))
             else:
                 verdict = await self.store_and_translate(key, number)
-            if verdict != "right":
-                await asyncio.sleep(rng.uniform(0.05, 0.3))  # as a client with backoff does
+            if verdict != "right":  # as a client with backoff does
+                await asyncio.sleep(rng.uniform(0.5, 1.5) if verdict == "failed" else rng.uniform(0.05, 0.3))
 
     # ---- documents
 
@@ -153,7 +153,9 @@ class MixedLoad:
             paragraphs = [sentence(number, part) for part in range(rng.randint(*_PARAGRAPHS))]
             sent = SentDocument(key, f"{number}.txt", paragraphs)
             self.ledger.documents.append(sent)
-            if await self.upload(sent, self.url(number)) and await self.is_done(sent):
+            if not await self.upload(sent, self.url(number)):
+                await asyncio.sleep(rng.uniform(0.5, 1.5))
+            elif await self.is_done(sent):
                 await self.edit(sent, rng.randrange(len(paragraphs)), number)
                 await self.fetch(sent)
                 if rng.random() < 0.8:
@@ -173,7 +175,8 @@ class MixedLoad:
         elif reply.status >= 400:
             verdict, code = refusal(reply)
             self.ledger.count(verdict, what, code)
-            self.ledger.documents.remove(sent)
+            if reply.is_certain:
+                self.ledger.documents.remove(sent)
         else:
             sent.id = json.loads(reply.body)["id"]
         return bool(sent.id)
@@ -207,7 +210,7 @@ class MixedLoad:
         if found["state"] == "error":
             verdict: Verdict = "refused" if found["error"]["code"] == "quota_exceeded" else "failed"
             self.ledger.count(verdict, f"document {sent.name}", found["error"]["code"])
-            self.ledger.documents.remove(sent)
+            sent.has_failed = True
             return False
         return True
 
@@ -216,10 +219,10 @@ class MixedLoad:
         path = f"/v1/documents/{sent.id}/segments/{place}"
         text = sent.unsure_edits[place] = f"編集 {number}"
         reply = await self.http.send("PATCH", self.url(number), path, self.keys[sent.key], {"translation": text})
-        if not reply.fault:
+        if reply.is_certain:
             del sent.unsure_edits[place]
-            if reply.status == 200:
-                sent.edits[place] = text
+        if reply.status == 200 and not reply.fault:
+            sent.edits[place] = text
 
     async def fetch(self, sent: SentDocument) -> None:
         """Download the document, and judge it. This charges it."""
@@ -233,7 +236,7 @@ class MixedLoad:
     async def delete(self, sent: SentDocument) -> None:
         """Delete the document, once."""
         reply = await self.http.send("DELETE", self.urls[0], f"/v1/documents/{sent.id}", self.keys[sent.key])
-        sent.is_deleted, sent.is_deletion_unsure = reply.status == 204, bool(reply.fault)
+        sent.is_deleted, sent.is_deletion_unsure = reply.status == 204, not reply.is_certain
 
     # ---- what is stored at the end
 
@@ -263,7 +266,7 @@ class MixedLoad:
 
     async def _audit_segments(self, key: str) -> None:
         for sent in [one for one in self.ledger.documents if one.key == key and one.id]:
-            if not (sent.is_deleted or sent.is_deletion_unsure):
+            if not (sent.has_failed or sent.is_deleted or sent.is_deletion_unsure):
                 reply = await self.ask("GET", sent, "/segments?limit=1000", until=lambda one: one.status in (200, 404))
                 self.ledger.audit_document(sent, _translations(reply))
 

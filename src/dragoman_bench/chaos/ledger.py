@@ -33,6 +33,11 @@ class Reply:
     body: bytes = b""
     fault: str = ""
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether it says what is stored now. An error of 5xx does not: a database may fail at the end of its commit."""
+        return not self.fault and self.status < 500
+
 
 @dataclass(slots=True)
 class _Outage:
@@ -100,6 +105,7 @@ class SentDocument:
     id: str = ""
     edits: dict[int, str] = field(default_factory=dict[int, str])
     unsure_edits: dict[int, str] = field(default_factory=dict[int, str])
+    has_failed: bool = False
     is_delivered: bool = False
     is_deleted: bool = False
     is_deletion_unsure: bool = False
