@@ -164,11 +164,10 @@ def table(results: Measurement) -> Table:
     return Table("", (Column("servers", "left"), Column("fault", "left"), *columns), tuple(rows), heads=2)
 
 
-def write_page(page: Path, results: Measurement) -> None:
-    """Put the results between the page's marks."""
-    text = page.read_text(encoding="utf-8")
+def shown_in(page: str, results: Measurement) -> str:
+    """Return a page's text with the results between its marks."""
     shown = f"{BEGIN}\n{conditions(results)}\n\n{markdown(table(results))}\n{END}"
-    page.write_text(re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: shown, text, flags=re.DOTALL), "utf-8")
+    return re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: shown, page, flags=re.DOTALL)
 
 
 def conditions(results: Measurement) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from dragoman.errors import DragomanError
-from dragoman_bench.bench.measurement import Measurement
+from dragoman_bench.bench.measurement import Measurement, read_text, write_text
 from dragoman_bench.bench.progress import INTERRUPTED, ProgressLines, error_console, interrupts, run_async
 from dragoman_bench.bench.tables import markdown
-from dragoman_bench.chaos.run import KIND, ChaosRun, has_failed, next_seed, table, write_page
+from dragoman_bench.chaos.run import KIND, ChaosRun, has_failed, next_seed, shown_in, table
 from dragoman_bench.chaos.stage import STAGES, StageName
 
 FOUND = 1
@@ -45,7 +45,7 @@ def command(
             error_console.print(finding, highlight=False, soft_wrap=True)
     click.echo(markdown(table(results)))
     if page is not None:
-        write_page(page, results)
+        write_text(page, shown_in(read_text(page, "page"), results), "page")
     if has_failed(results):
         click.get_current_context().exit(FOUND)
     if results.partial:
