@@ -13,7 +13,7 @@ from dragoman_bench.chaos.faults import FAULTS
 from tests.processes import ROOT
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
-SECONDS = 60
+SECONDS = 40
 
 
 def test_nothing_is_lost_doubled_wrong_or_mixed_up(tmp_path: Path) -> None:
