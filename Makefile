@@ -11,7 +11,7 @@ PROCESSES ?= 2
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test acceptance wholetext clients check structure format journey results sbom
+.PHONY: help setup serve test acceptance wholetext clients check structure format journey chaos results sbom
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,11 +53,15 @@ format: setup  ## let ruff rewrite
 journey: setup  ## measure every architecture of the story on this machine (ARGS=--quick: under 10 minutes on 2 cores)
 	@exec $(VENV)/bin/dragoman journey $(ARGS)
 
+chaos: setup  ## faults under load, and a ledger of every call: docs/reliability.md (ARGS="--servers pair --seconds 600 --out chaos.json")
+	@exec $(VENV)/bin/python -m dragoman_bench.cli.chaos $(ARGS)
+
 results: setup  ## docs/results.md and the pages of journeys and tunes from results/
 	$(VENV)/bin/dragoman journey --render results/journey-quick --quick --page docs/journey-quick.html
 	$(VENV)/bin/dragoman journey --render results/journey-h200 --page docs/journey-h200.html
 	for name in cpu h200-25 h200-256; do $(VENV)/bin/python -m dragoman_bench.tune.outputs results/tune-$$name docs/tune-$$name.html; done
 	$(VENV)/bin/python benchmarks/results_page.py
+	$(VENV)/bin/python -m dragoman_bench.cli.chaos --render --out results/chaos.json --page docs/reliability.md
 
 sbom:  ## dist/sbom-cpu.cdx.json and dist/THIRD-PARTY-cpu.md: what an installation consists of, with licences (ARGS="--engine cuda")
 	@$(PYTHON) scripts/sbom.py dist $(ARGS)

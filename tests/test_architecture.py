@@ -61,7 +61,7 @@ STORY_MAY_IMPORT = BENCH_MAY_IMPORT | {"engine", "settings", "telemetry", "types
 PIPELINES_CONTRACT = "dragoman.pipelines.base"
 """The story's pipelines run within the server: `dragoman_bench.story` alone knows the engine and this contract. It imports no
 other package of the load tests, and none imports it."""
-BENCH_ORDER = ["cli", "tune", "journey", "report", "eval", "bench"]
+BENCH_ORDER = ["cli", "tune", "journey", "report", "eval", "chaos", "bench"]
 """Packages of `dragoman_bench`; each imports those after it."""
 IMPORTED_ONLY_IN = {
     "vllm": {"engine"},

@@ -251,6 +251,9 @@ class PipelineSettings:
         "continuous: fork the engine's processes from one that has imported vLLM, on Linux; false: each imports vLLM itself",
     )
     fake_step_ms: Seconds = _setting(0.0, "fake: how long it takes to generate each word, in milliseconds")
+    fake_process: bool = _setting(
+        False, "fake: run it in a process of its own, which is restarted as the engine of continuous is"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import signal
 
 import pytest
 
+from dragoman.engine.frames import frame, receive, receive_blocking
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
 from dragoman.types import Completion
 from dragoman_bench.story.baselines import WorkerPipeline, share_of_cores, usable_cores
@@ -18,9 +19,6 @@ from dragoman_bench.story.messages import (
     Ready,
     Refused,
     SequenceBatch,
-    frame,
-    receive,
-    receive_blocking,
 )
 from tests.pipelines.building import exited, loaded, running, static_batch, workers
 from tests.pipelines.scripted import BREAK, FAIL, KILL, KILL_ONCE, REJECT, ScriptFolder, sequence

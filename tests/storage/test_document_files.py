@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import resource
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -12,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import DocumentLost
+from dragoman.errors import DiskFull, DocumentLost, Unavailable
 from dragoman.storage.database import Database
 from dragoman.storage.document_blobs import CHUNK_BYTES, MOST_ROWS, DatabaseFiles
-from dragoman.storage.document_files import SOURCE, DocumentFiles, FolderFiles
+from dragoman.storage.document_files import SOURCE, DocumentFiles, FolderFiles, full_disk_reported, shortage
 from tests.storage.conftest import new_database
 from wholetext.files.segmentfile import MOST_CHANGED, Result, SegmentEdit, SegmentFile, SegmentKind, SourceUnit
 
@@ -319,3 +322,25 @@ async def test_a_folder_is_the_same_under_another_path_and_none_is_another(tmp_p
         await one.identify()
     places = [one.place for one in made]
     assert places[0] == places[1] == places[3] != places[2]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        *((one, DiskFull) for one in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)),
+        *((one, Unavailable) for one in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)),
+        *((one, type(None)) for one in (errno.EACCES, errno.ENOENT, errno.EIO)),
+    ],
+)
+def test_what_the_machine_lacks_for_now_may_succeed_later(number: int, kind: type) -> None:
+    assert type(shortage(OSError(number, "x"))) is kind
+
+
+def test_used_up_handles_are_a_lack_of_resources(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(Unavailable, match=os.strerror(errno.EMFILE)), full_disk_reported():
+            (tmp_path / "file").write_bytes(b"x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

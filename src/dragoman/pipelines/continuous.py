@@ -111,9 +111,8 @@ class StreamReplay:
 class ContinuousPipeline:
     """The contract over an engine that can be started again after `shutdown`, and that this pipeline starts and stops."""
 
-    name = "continuous"
-
-    def __init__(self, engine: Engine, *, first_pause_s: float = 1.0) -> None:
+    def __init__(self, engine: Engine, *, name: str = "continuous", first_pause_s: float = 1.0) -> None:
+        self.name = name
         self._engine = engine
         self._first_pause_s = first_pause_s
         self._run: _EngineRun | None = None

@@ -40,7 +40,7 @@ from dragoman.service.document_terms import TERMS, DocumentTerms, read_terms
 from dragoman.service.memories import Memories
 from dragoman.settings import DocumentSettings
 from dragoman.storage.database import utc_now
-from dragoman.storage.document_files import disk_error, full_disk_reported, make_private
+from dragoman.storage.document_files import full_disk_reported, make_private, shortage
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.glossaries import Glossaries
 from dragoman.telemetry.metrics import Metrics
@@ -231,7 +231,7 @@ class DocumentRuns:
         except DragomanError as error:
             ended = _end_of(document, error)
         except Exception as error:  # noqa: BLE001 - logged there
-            ended = _end_of(document, disk_error(error) or await self._unexpected(document, error))
+            ended = _end_of(document, shortage(error) or await self._unexpected(document, error))
         finally:
             for task in (work, beating):
                 task.cancel()

@@ -48,9 +48,7 @@ from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
 from dragoman.telemetry.traffic import summary as traffic
 from dragoman.text import confidence
 from dragoman.text.confidence import ConfidenceModel, uncalibrated
-from dragoman.types import EngineSequence
 from dragoman.wire import Stats
-from wholetext.markup.spans import pseudolocalized
 
 if TYPE_CHECKING:
     from dragoman.pipelines.remote_apis import ModelTokens
@@ -158,16 +156,22 @@ def _spec_of_remote(model: str, engine: EngineSettings, remote: RemoteSettings) 
 
 
 def _build_fake(settings: Settings, spec: EngineSpec, _: Path | None) -> Pipeline:
-    from dragoman.pipelines.fake import FakePipeline
+    from dragoman.pipelines.continuous import ContinuousPipeline
+    from dragoman.pipelines.fake import FakePipeline, circling
+    from dragoman.pipelines.fake_process import FakeEnginePlan, FakeEngineProcess
 
-    answer = _pseudolocalized_prompt(text_tokenizer(_model_path(settings.model), settings.engine.trust_remote_code))
-    max_model_len = spec.engine.max_model_len or 1024
+    tokenizer = text_tokenizer(_model_path(settings.model), settings.engine.trust_remote_code).backend
+    own, max_model_len = settings.pipeline, spec.engine.max_model_len or 1024
+    step_s, stream_interval_s = own.fake_step_ms / 1000, settings.engine.stream_interval_ms / 1000
+    if own.fake_process:
+        plan = FakeEnginePlan(tokenizer.to_str(), spec.slots, max_model_len, step_s, stream_interval_s)
+        return ContinuousPipeline(FakeEngineProcess(plan, hang_timeout_s=own.hang_timeout_s), name="fake")
     return FakePipeline(
-        answer,
-        step_s=settings.pipeline.fake_step_ms / 1000,
+        circling(tokenizer),
+        step_s=step_s,
         slots=spec.slots,
         max_model_len=max_model_len,
-        stream_interval_s=settings.engine.stream_interval_ms / 1000,
+        stream_interval_s=stream_interval_s,
     )
 
 
@@ -205,15 +209,6 @@ def model_tokens(tokenizer: TextTokenizer) -> ModelTokens:
     from dragoman.pipelines.remote_apis import ModelTokens
 
     return ModelTokens(tokenizer.backend, tokenizer.control_ids, tokenizer.opening_ids)
-
-
-def _pseudolocalized_prompt(tokenizer: TextTokenizer) -> Callable[[EngineSequence], str]:
-    """Return the fake engine's answer: the prompt's text, changed so that it passes the checks.
-
-    An answer with a finding would be generated again, and the overhead of the server would be measured twice.
-    """
-    backend = tokenizer.backend
-    return lambda sequence: pseudolocalized(backend.decode(sequence.prompt_token_ids, skip_special_tokens=True))
 
 
 BUILT_IN: Mapping[str, PipelineFactory] = {

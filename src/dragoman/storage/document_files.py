@@ -22,7 +22,7 @@ from secrets import token_hex
 from time import time
 from typing import BinaryIO, Protocol, TypeVar
 
-from dragoman.errors import DiskFull, DocumentLost, StorageUnavailable
+from dragoman.errors import DiskFull, DocumentLost, StorageUnavailable, Unavailable
 from dragoman.threads import EDITS, RESULTS, RUNS, SEGMENTS, Threads
 from wholetext.files.segmentfile import (
     Edited,
@@ -131,21 +131,27 @@ class DocumentFiles(Protocol):
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-def disk_error(error: Exception) -> DiskFull | None:
-    """Return the error for a caller, where the disk is full."""
+_LACKING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
+"""Open files, memory or processes, of which others give some back."""
+
+
+def shortage(error: Exception) -> Unavailable | None:
+    """Return the error for a caller, where the machine lacks for now what the work needs: it may succeed later."""
     is_full = isinstance(error, OSError) and error.errno in _NO_SPACE
     if is_full or (isinstance(error, sqlite3.OperationalError) and re.search("full|I/O", str(error))):
         return DiskFull("the server's disk is full; try again later")
+    if isinstance(error, OSError) and error.errno in _LACKING:
+        return Unavailable(f"the server lacks resources ({os.strerror(error.errno)}); try again later")
     return None
 
 
 @contextmanager
 def full_disk_reported() -> Generator[None]:
-    """Within: a full disk raises `DiskFull`."""
+    """Within: a full disk raises `DiskFull`, and another lack `Unavailable`."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as error:
-        raise disk_error(error) or error from None
+        raise shortage(error) or error from None
 
 
 @contextmanager
@@ -155,8 +161,8 @@ def faults_of(path: Path) -> Generator[None]:
         yield
     except (OSError, sqlite3.DatabaseError) as error:
         is_gone = not path.exists()  # while it was open SQLite calls that an I/O error
-        if (full := disk_error(error)) and not (is_gone and "I/O" in str(error)):
-            raise full from None
+        if (lack := shortage(error)) and not (is_gone and "I/O" in str(error)):
+            raise lack from None
         if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
             raise StorageUnavailable("the document is being changed by others; try again") from None
         is_damaged = isinstance(error, sqlite3.DatabaseError) and not re.search("unable to open|readonly", str(error))

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
+from dragoman.engine.frames import frame, receive
 from dragoman.engine.process import last_lines, on_all_cores
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
@@ -37,7 +38,7 @@ from dragoman.settings import Settings
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, Delta, EngineSequence, Timings
 from dragoman.wire import EngineStats
-from dragoman_bench.story.messages import BatchResults, Ready, Refused, SequenceBatch, WorkerPlan, frame, receive
+from dragoman_bench.story.messages import BatchResults, Ready, Refused, SequenceBatch, WorkerPlan
 
 VLLM_ENGINE = "dragoman_bench.story.sync_engine:SyncEngine"
 EXIT_GRACE_S = 5.0  # for an idle worker, which exits in about one

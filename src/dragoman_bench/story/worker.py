@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
+from dragoman.engine.frames import frame, receive_blocking
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineFailed, EngineRejected
 from dragoman.types import Completion, EngineSequence
@@ -26,8 +27,6 @@ from dragoman_bench.story.messages import (
     Refused,
     SequenceBatch,
     WorkerPlan,
-    frame,
-    receive_blocking,
 )
 
 Result = Completion | EngineRejected | EngineFailed

@@ -1,0 +1,212 @@
+"""The faults: what each does to the servers and their clients. How they are mixed and what is seen of them is `run.py`'s."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from random import Random
+from time import monotonic
+
+import psutil
+
+from dragoman_bench.chaos.clients import Manner, MixedLoad
+from dragoman_bench.chaos.oracle import CALLS, SentCall, text_call
+from dragoman_bench.chaos.stage import MOST_CHARACTERS, STAGES, ChaosServer, Stage, StageName
+
+ENGINE, WORKER, REPLICA = "fake_process", "wholetext.files.worker", "ray::ServeReplica"
+"""Parts of the command lines by which processes are found."""
+HELD_S = 4.0
+"""How long a resource is held back."""
+APPEARS_S = 20.0
+"""How long a process is waited for."""
+FLOOD = 10
+"""A flood's characters, in times of what servers admit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a fault works on. `rng` has the run's seed."""
+
+    stage: Stage
+    load: MixedLoad
+    rng: Random
+
+    def calls(self, number: int) -> list[SentCall]:
+        """So many calls of all kinds and keys."""
+        keys = sorted(self.load.keys)
+        return [self.rng.choice(CALLS)(self.rng.choice(keys), next(self.load.numbers)) for _ in range(number)]
+
+    async def send(self, calls: list[SentCall], manner: Callable[[], Manner]) -> None:
+        """Send them at the same time, to all servers."""
+        await asyncio.gather(*(self.load.call(one, self.load.url(one.number), manner()) for one in calls))
+
+
+async def _signal(scene: Scene, title: str, number: signal.Signals) -> None:
+    """Send a signal to a process, once there is one, of one of the servers."""
+    end_s = monotonic() + APPEARS_S
+    while monotonic() < end_s:
+        found = [one for server in scene.stage.servers for one in server.below(title)]
+        if found:
+            with suppress(psutil.NoSuchProcess):
+                scene.rng.choice(found).send_signal(number)
+            return
+        await asyncio.sleep(0.02)
+
+
+async def engine_killed(scene: Scene) -> None:
+    await _signal(scene, ENGINE, signal.SIGKILL)
+
+
+async def engine_stopped(scene: Scene) -> None:
+    await _signal(scene, ENGINE, signal.SIGSTOP)
+
+
+async def worker_killed(scene: Scene) -> None:
+    await _signal(scene, WORKER, signal.SIGKILL)
+
+
+async def replica_killed(scene: Scene) -> None:
+    await _signal(scene, REPLICA, signal.SIGKILL)
+
+
+async def server_killed(scene: Scene) -> None:
+    await scene.rng.choice(scene.stage.servers).restart(signal.SIGKILL)
+
+
+async def server_ended(scene: Scene) -> None:
+    await scene.rng.choice(scene.stage.servers).restart(signal.SIGTERM)
+
+
+async def keys_read_again(scene: Scene) -> None:
+    for server in scene.stage.servers:
+        server.root.send_signal(signal.SIGHUP)
+
+
+async def clients_vanish(scene: Scene) -> None:
+    await scene.send(scene.calls(30), lambda: Manner(leave_after_s=scene.rng.uniform(0.005, 0.5)))
+
+
+async def clients_trickle(scene: Scene) -> None:
+    await scene.send(scene.calls(10), lambda: Manner(send_s=scene.rng.uniform(1.0, HELD_S)))
+
+
+async def flood(scene: Scene) -> None:
+    """Until their characters are ten times what the servers admit."""
+    calls, most = list[SentCall](), FLOOD * MOST_CHARACTERS * len(scene.stage.servers)
+    while sum(one.characters for one in calls) < most:
+        calls.append(text_call(scene.rng.choice(("a", "b")), next(scene.load.numbers)))
+    await scene.send(calls, Manner)
+
+
+async def garbage(scene: Scene) -> None:
+    """Bytes that are no request, and requests that are none of the API's: an answer of 5xx is a fault."""
+    for server in scene.stage.servers:
+        for content in _garbage(scene.rng):
+            answer = await _raw(server.port, content)
+            is_refused = not answer.startswith(b"HTTP/1.1 5")
+            scene.load.ledger.count("refused" if is_refused else "wrong", f"{content[:60]!r} gets {answer[:60]!r}")
+
+
+def _garbage(rng: Random) -> list[bytes]:
+    body = b'{"text": ["a", 1, {}], "target": ' + rng.randbytes(40)
+    head = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    return [
+        rng.randbytes(400),
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /v1/translate HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        head + b"Content-Length: %d\r\n\r\n" % len(body) + body,
+        head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ]
+
+
+async def _raw(port: int, content: bytes) -> bytes:
+    """The beginning of what is answered; nothing where the connection is closed without."""
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(30):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(content)
+                writer.write_eof()
+                return await reader.read(200)
+            finally:
+                writer.close()
+    return b""
+
+
+async def database_locked(scene: Scene) -> None:
+    """Another program holds SQLite's lock for writing."""
+    file = scene.stage.storage_url.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(file, timeout=APPEARS_S, isolation_level=None, check_same_thread=False)) as database:
+        await asyncio.to_thread(_begin, database)
+        await asyncio.sleep(HELD_S)
+        database.rollback()
+
+
+def _begin(database: sqlite3.Connection) -> None:
+    database.execute("BEGIN IMMEDIATE")
+
+
+async def database_restarted(scene: Scene) -> None:
+    """PostgreSQL, without a checkpoint: as after a crash."""
+    if scene.stage.postgres is not None:
+        await asyncio.to_thread(scene.stage.postgres.control, "restart", "-m", "immediate")
+
+
+async def _limited(server: ChaosServer, resource: int, limit: Callable[[psutil.Process], int]) -> None:
+    """Limit a resource of a server's process for a time."""
+    process = server.root
+    soft, hard = process.rlimit(resource)
+    process.rlimit(resource, (limit(process), hard))
+    try:
+        await asyncio.sleep(HELD_S)
+    finally:
+        process.rlimit(resource, (soft, hard))
+
+
+async def disk_full(scene: Scene) -> None:
+    """No file of the server's process grows: each write beyond a file's end is an error (RLIMIT_FSIZE)."""
+    await _limited(scene.rng.choice(scene.stage.servers), psutil.RLIMIT_FSIZE, lambda _: 0)
+
+
+async def handles_used_up(scene: Scene) -> None:
+    """The server's process may open no more files and connections than it has (RLIMIT_NOFILE).
+
+    libuv then closes new connections unread, which no server can answer: these calls have failed.
+    """
+    server, outages = scene.rng.choice(scene.stage.servers), scene.load.ledger.outages
+    outages.begin(server.url, monotonic(), is_orderly=True)
+    await _limited(server, psutil.RLIMIT_NOFILE, lambda process: process.num_fds() + 1)
+    outages.end(server.url, monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """A kind of fault. `stages`: where it exists."""
+
+    name: str
+    inject: Callable[[Scene], Awaitable[None]]
+    stages: tuple[StageName, ...] = STAGES
+
+
+_PROCESSES: tuple[StageName, ...] = ("one", "pair")
+FAULTS = (
+    FaultKind("engine killed", engine_killed),
+    FaultKind("engine stopped (SIGSTOP)", engine_stopped),
+    FaultKind("document worker killed", worker_killed),
+    FaultKind("replica killed", replica_killed, ("replicas",)),
+    FaultKind("server killed and started", server_killed, _PROCESSES),
+    FaultKind("server ended (SIGTERM) and started", server_ended, _PROCESSES),
+    FaultKind("keys read again (SIGHUP)", keys_read_again),
+    FaultKind("30 clients vanish", clients_vanish),
+    FaultKind("10 clients trickle", clients_trickle),
+    FaultKind("garbage is sent", garbage),
+    FaultKind("flood of 10 times the capacity", flood),
+    FaultKind("database locked", database_locked, ("one", "replicas")),
+    FaultKind("database restarted", database_restarted, ("pair",)),
+    FaultKind("disk full (injected)", disk_full, _PROCESSES),
+    FaultKind("file handles used up", handles_used_up, _PROCESSES),
+)

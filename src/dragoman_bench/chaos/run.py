@@ -1,0 +1,182 @@
+"""A run: load on a stage, faults in a seeded order, the ledger at the end; and the page of all runs of a results file.
+
+A results file is continued: counts are added, and the next run's seed follows the last one's, so that an hour may be made of
+many runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from statistics import median
+from time import monotonic
+from typing import Any
+
+from dragoman_bench.bench.measurement import Measurement
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.tables import Cell, Column, Row, Table, markdown
+from dragoman_bench.chaos.clients import DEADLINE_S, Http, MixedLoad, session
+from dragoman_bench.chaos.faults import FAULTS, FaultKind, Scene
+from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Ledger
+from dragoman_bench.chaos.oracle import text_call
+from dragoman_bench.chaos.stage import Stage, StageName, staged
+
+KIND = "chaos"
+FOLDER = Path(".dragoman/chaos")
+"""Has the servers' logs, databases and documents of the last run of each stage."""
+CLIENTS, DOCUMENT_CLIENTS = 9, 3
+PAUSE_S = (0.5, 2.0)
+"""Between a recovery and the next fault, from and to."""
+RECOVERS_S = 180.0
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+
+class ChaosRun:
+    """One run over one stage, whose counts are added to `results`."""
+
+    def __init__(self, results: Measurement, stage: StageName, seconds: float, seed: int, observer: Observer) -> None:
+        self._results = results
+        self._name: StageName = stage
+        self._seconds = seconds
+        self._seed = seed
+        self._observer = observer
+        self._ledger = Ledger()
+        self._injected: dict[str, list[float | None]] = {}
+
+    async def run(self, interrupted: asyncio.Event) -> None:
+        """Until its time is up or it is interrupted. Raises `StageFault` where a server does not start or end."""
+        folder = (FOLDER / self._name).absolute()
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self._observer.phase(f"{self._name}: starting, in {folder}", None)
+        async with staged(self._name, folder, self._ledger.outages) as stage, session() as http:
+            load = MixedLoad(Http(http), self._ledger, stage.urls, stage.keys, self._seed)
+            await load.prepare()
+            began_s = monotonic()
+            try:
+                async with self._loaded(load):
+                    await self._inject(stage, load, began_s + self._seconds, interrupted)
+                self._ledger.fault = ""
+                await load.audit()
+            finally:
+                self._write(monotonic() - began_s, is_partial=interrupted.is_set())
+
+    @asynccontextmanager
+    async def _loaded(self, load: MixedLoad) -> AsyncGenerator[None]:
+        """Within: clients send. At its end each gets its last answer."""
+        tasks = [asyncio.create_task(load.client(place)) for place in range(CLIENTS)]
+        tasks += [asyncio.create_task(load.documents(place)) for place in range(DOCUMENT_CLIENTS)]
+        try:
+            yield
+        finally:
+            load.ends.set()
+            await asyncio.gather(*tasks)
+
+    async def _inject(self, stage: Stage, load: MixedLoad, end_s: float, interrupted: asyncio.Event) -> None:
+        rng = Random(self._seed)
+        scene = Scene(stage, load, rng)
+        kinds = [one for one in FAULTS if stage.name in one.stages]
+        left: list[FaultKind] = []
+        await asyncio.sleep(rng.uniform(*PAUSE_S))  # some calls without any fault
+        while monotonic() < end_s and not interrupted.is_set():
+            if not left:
+                left = rng.sample(kinds, len(kinds))
+            fault = left.pop()
+            self._ledger.fault = fault.name
+            self._observer.phase(f"{stage.name}: {fault.name}", None)
+            began_s = monotonic()
+            await fault.inject(scene)
+            recovered_s = await self._recovered(load, began_s)
+            self._injected.setdefault(fault.name, []).append(recovered_s)
+            await asyncio.sleep(rng.uniform(*PAUSE_S))
+            totals = self._ledger.totals
+            faulty = sum(totals[one] for one in FAULTY)
+            self._observer.note(
+                f"  {totals.total()} requests, {totals['right']} right, {faulty} lost, doubled or wrong"
+            )
+
+    async def _recovered(self, load: MixedLoad, began_s: float) -> float | None:
+        """Seconds from the fault's begin until each server has answered a call rightly; None: it never did."""
+        for url in load.urls:
+            while await load.call(text_call("a", next(load.numbers)), url) != "right":
+                if monotonic() - began_s > RECOVERS_S:
+                    self._ledger.count("lost", f"{url} has not recovered")
+                    return None
+                await asyncio.sleep(0.1)
+        return round(monotonic() - began_s, 3)
+
+    def _write(self, elapsed_s: float, *, is_partial: bool) -> None:
+        """Add this run's counts to the results."""
+        data = self._results.data
+        runs: list[dict[str, Any]] = data.setdefault("runs", [])
+        runs.append(
+            {
+                "stage": self._name,
+                "seed": self._seed,
+                "seconds": round(elapsed_s, 1),
+                "interrupted": is_partial,
+                **{one: self._ledger.totals[one] for one in VERDICTS},
+            }
+        )
+        faults: dict[str, dict[str, Any]] = data.setdefault("faults", {})
+        for name in {*self._ledger.verdicts, *self._injected}:
+            row = faults.setdefault(f"{self._name}: {name or 'no fault'}", {"recovered_s": [], "codes": {}})
+            row["recovered_s"] += self._injected.get(name, [])
+            for one in VERDICTS:
+                row[one] = row.get(one, 0) + self._ledger.verdicts[name][one]
+            row["codes"] = dict(Counter[str](row["codes"]) + self._ledger.codes[name])
+        data.setdefault("findings", []).extend(self._ledger.findings)
+
+
+def next_seed(results: Measurement, seed: int) -> int:
+    """The seed of a run that continues these results."""
+    return seed + len(results.data.get("runs", []))
+
+
+def has_failed(results: Measurement) -> bool:
+    """Whether anything was lost, doubled, wrong or mixed up in any run."""
+    return any(run[one] for run in results.data.get("runs", []) for one in FAULTY)
+
+
+_SERVERS = {"one": "one server, SQLite", "pair": "two servers, one PostgreSQL", "replicas": "two replicas, SQLite"}
+
+
+def table(results: Measurement) -> Table:
+    """A row for each kind of fault and stage."""
+    rows = list[Row]()
+    for label, row in sorted(results.data.get("faults", {}).items()):
+        stage, _, name = label.partition(": ")
+        recovered = [one for one in row["recovered_s"] if one is not None]
+        times = [f"{median(recovered):.1f}", f"{max(recovered):.1f}"] if recovered else ["–", "–"]
+        counts = [sum(row[one] for one in VERDICTS), *(row[one] for one in ("right", "refused", "failed", "left"))]
+        faulty = [row["lost"], row["duplicated"], row["wrong"] + row["mixed_up"]]
+        injected = str(len(row["recovered_s"])) if name != "no fault" else "–"
+        words = (_SERVERS[stage], name, injected, *(f"{one:,}" for one in (*counts, *faulty)), *times)
+        rows.append(Row(tuple(map(Cell, words))))
+    names = ("times", "requests", "right", "refused", "failed", "left by the client", "lost", "doubled", "wrong")
+    columns = (*map(Column, names), Column("recovery s, median"), Column("worst"))
+    return Table("", (Column("servers", "left"), Column("fault", "left"), *columns), tuple(rows), heads=2)
+
+
+def shown_in(page: str, results: Measurement) -> str:
+    """Return a page's text with the results between its marks."""
+    shown = f"{BEGIN}\n{conditions(results)}\n\n{markdown(table(results))}\n{END}"
+    return re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: shown, page, flags=re.DOTALL)
+
+
+def conditions(results: Measurement) -> str:
+    """What ran, in sentences."""
+    runs, machine = results.data["runs"], results.conditions["machine"]
+    seconds, requests = sum(one["seconds"] for one in runs), sum(one[verdict] for one in runs for verdict in VERDICTS)
+    faults = sum(len(one["recovered_s"]) for one in results.data["faults"].values())
+    return (
+        f"{requests:,} requests and {faults:,} faults in {seconds / 60:.0f} minutes of {len(runs)} runs, "
+        f"{results.conditions['started_at'][:10]}, on {machine['cpu']} with {machine['cores']} cores, which other programs "
+        f"used too; {CLIENTS} clients, {DOCUMENT_CLIENTS} more that send documents; a call's deadline is {DEADLINE_S:.0f} s."
+    )

@@ -1,0 +1,216 @@
+"""The servers of a run, as processes: started, signalled, killed and started again on the same ports.
+
+All servers of a stage run over the fake engine as a process of its own, need keys, and share a database. Every end of a server
+is noted in `Outages`, by which the ledger excuses calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal, get_args
+
+import aiohttp
+import psutil
+
+from dragoman.errors import DragomanError
+from dragoman.guard import guard_children
+from dragoman_bench.chaos.ledger import Outages
+
+StageName = Literal["one", "pair", "replicas"]
+STAGES: tuple[StageName, ...] = get_args(StageName)
+"""One server on SQLite; two servers on one PostgreSQL; one address with two replicas."""
+START_S, END_S = 240.0, 120.0
+SLOTS, MOST_CHARACTERS = 16, 6_000
+"""Of each server: sequences that run at the same time, and characters in flight from which on calls are refused."""
+FLAGS = (
+    *("--pipeline=fake", "--fake-process=true", "--fake-step-ms=5", "--hang-timeout-s=3", f"--max-num-seqs={SLOTS}"),
+    *(f"--max-in-flight-characters={MOST_CHARACTERS}", "--auth=keys", "--documents-owner-timeout-s=3"),
+)
+KEYS = {"a": (), "b": ("--priority=bulk",), "c": ("--characters-per-month=20000",)}
+"""Accounts of the load, with their limits; the last one's quota is soon used up."""
+_PROGRAM = (sys.executable, "-m", "dragoman.cli.main")
+
+
+class StageFault(DragomanError):
+    """A server did not start, or did not end."""
+
+    code = "stage_fault"
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@dataclass(eq=False, slots=True)
+class ChaosServer:
+    """One `dragoman serve`, which keeps its port over restarts."""
+
+    folder: Path
+    flags: tuple[str, ...]
+    outages: Outages
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def root(self) -> psutil.Process:
+        assert self.process is not None
+        return psutil.Process(self.process.pid)
+
+    def below(self, title: str) -> list[psutil.Process]:
+        """Its processes whose command line has this title."""
+        found = list[psutil.Process]()
+        for one in self.root.children(recursive=True):
+            with suppress(psutil.Error):
+                if title in " ".join(one.cmdline()):
+                    found.append(one)
+        return found
+
+    async def start(self) -> None:
+        """Return once it is ready. Raises `StageFault`."""
+        self._spawn()
+        end_s = monotonic() + START_S
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+            while True:
+                with suppress(aiohttp.ClientError, OSError, TimeoutError):
+                    async with session.get(f"{self.url}/readyz") as answer:
+                        if answer.status == 200:
+                            return
+                if self.process is None or self.process.poll() is not None or monotonic() > end_s:
+                    raise StageFault(f"the server did not start: see {self.folder / 'server.log'}")
+                await asyncio.sleep(0.1)
+
+    def _spawn(self) -> None:
+        guard_children()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
+        with (self.folder / "server.log").open("ab") as log:
+            command = [*_PROGRAM, "serve", f"--port={self.port}", *self.flags]
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, env=kept, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+            )
+
+    async def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End it by a signal. Raises `StageFault` where SIGTERM does not end it with exit code 0."""
+        assert self.process is not None
+        is_orderly = number == signal.SIGTERM
+        self.outages.begin(self.url, monotonic(), is_orderly=is_orderly)
+        self.process.send_signal(number)
+        try:
+            exit_code = await asyncio.to_thread(self.process.wait, END_S)
+        except subprocess.TimeoutExpired:
+            raise StageFault(f"the server does not end: see {self.folder / 'server.log'}") from None
+        if is_orderly and exit_code:
+            raise StageFault(f"the server ended with {exit_code}: see {self.folder / 'server.log'}")
+
+    async def restart(self, number: signal.Signals) -> None:
+        await self.end(number)
+        await self.start()
+        self.outages.end(self.url, monotonic())
+
+    def kill(self) -> None:
+        """At the end of a run, whatever its state."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass(eq=False, slots=True)
+class Stage:
+    """The servers with their database. `keys`: by account."""
+
+    name: StageName
+    servers: list[ChaosServer]
+    storage_url: str
+    keys: dict[str, str]
+    postgres: Postgres | None = None
+
+    @property
+    def urls(self) -> list[str]:
+        return [one.url for one in self.servers]
+
+
+@asynccontextmanager
+async def staged(name: StageName, folder: Path, outages: Outages) -> AsyncGenerator[Stage]:
+    """Servers that are ready. Raises `StageFault`."""
+    async with AsyncExitStack() as stack:
+        postgres = stack.enter_context(Postgres.running()) if name == "pair" else None
+        storage_url = postgres.url if postgres else f"sqlite:///{folder}/dragoman.db"
+        flags = (*FLAGS, f"--storage-url={storage_url}", *(("--replicas=2",) if name == "replicas" else ()))
+        keys = {account: await create_key(storage_url, account, limits) for account, limits in KEYS.items()}
+        numbers = range(2 if name == "pair" else 1)
+        servers = [ChaosServer(folder / f"server-{number}", flags, outages) for number in numbers]
+        for one in servers:
+            stack.callback(one.kill)
+            await one.start()
+        yield Stage(name, servers, storage_url, keys, postgres)
+        for one in servers:
+            await one.end()
+
+
+async def create_key(storage_url: str, account: str, limits: tuple[str, ...]) -> str:
+    """A new account's key. Raises `StageFault`."""
+    command = [*_PROGRAM, "keys", "create", account, *limits, f"--storage-url={storage_url}"]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise StageFault(f"the key {account} cannot be made: {done.stderr}")
+    return done.stdout.strip().splitlines()[-1]
+
+
+@dataclass(slots=True)
+class Postgres:
+    """A PostgreSQL server of its own. It does not run as root, so root starts it as the user `postgres`."""
+
+    programs: Path
+    folder: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://dragoman@127.0.0.1:{self.port}/postgres"
+
+    def _run(self, program: str, *arguments: str) -> None:
+        output: dict[str, Any] = {"stdout": subprocess.DEVNULL, "cwd": self.folder, "timeout": START_S}
+        user = "postgres" if os.geteuid() == 0 else None
+        subprocess.run([self.programs / program, *arguments], check=True, user=user, **output)
+
+    def control(self, action: str, *arguments: str) -> None:
+        """`start`, `stop` or `restart` it."""
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-w", action, *arguments)
+
+    @classmethod
+    @contextmanager
+    def running(cls) -> Generator[Postgres]:
+        """Raises `StageFault` where PostgreSQL is not installed."""
+        folders = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), *map(Path, os.environ["PATH"].split(os.pathsep))]
+        programs = next((one.resolve() for one in folders if (one / "initdb").is_file()), None)
+        if programs is None:
+            raise StageFault("PostgreSQL is not installed: its initdb is not found")
+        folder = Path(tempfile.mkdtemp(prefix="dragoman-chaos-"))
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres")
+        one = cls(programs, folder, free_port())
+        one._run("initdb", "-D", str(folder / "data"), "-U", "dragoman", "-A", "trust", "-E", "UTF8", "--locale=C")
+        one.control("start", "-o", f"-p {one.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}")
+        try:
+            yield one
+        finally:
+            one.control("stop", "-m", "immediate")
+            shutil.rmtree(folder)
