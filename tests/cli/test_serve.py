@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.processes import ServerProcess
+from tests.processes import DRAGOMAN, ServerProcess
 from tests.waiting import HANG_S
 
 WITHOUT_OPENTELEMETRY = """
@@ -110,11 +111,15 @@ async def test_json_on_every_line_and_spans_at_the_collector_when_it_has_left(
 
 
 async def test_one_line_for_people_a_request_and_a_collector_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
+    """Begun with few open files, of which it takes as many as it may have."""
     with Collector() as gone:
         url = gone.url  # nothing listens there afterwards
     flags, environment = ("--pipeline=fake", f"--tracing-endpoint={url}"), {"OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
-    with ServerProcess(tmp_path, *flags, environment=environment) as server:
+    program = ("sh", "-c", 'ulimit -Sn 300; exec "$@"', "sh", *DRAGOMAN)
+    with ServerProcess(tmp_path, *flags, program=program, environment=environment) as server:
         assert (await translated(server)).status_code == 200
+        allowed, most = psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE)
+        assert allowed == most > 300
         assert await server.end() == 0
         [request] = [line for line in server.output.splitlines() if "/v1/translate" in line]
     assert " POST /v1/translate 200 in " in request

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -63,6 +64,23 @@ async def test_an_idle_process_that_has_ended_takes_no_task(
         given = task(tmp_path)
         await workers.run(given)
         assert SegmentFile(given.file("segments")).translations() == ["Can I see it?"]
+
+
+async def test_a_process_with_thousands_of_open_files_has_its_files_read(tmp_path: Path, workers: Workers) -> None:
+    (tmp_path / SOURCE).write_text("Can I see it?")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], min(before[1], 2_000)), before[1]))
+    handles = [os.open(os.devnull, os.O_RDONLY)]
+    try:
+        while handles[-1] < 1_100:
+            handles.append(os.dup(handles[0]))
+        given = [task(tmp_path), task(tmp_path)]  # the idle process, and one that is started now
+        for one in given:
+            await workers.run(one)
+    finally:
+        for handle in handles:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 class Pipe:

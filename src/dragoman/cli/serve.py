@@ -7,6 +7,7 @@ import atexit
 import logging
 import os
 import re
+import resource
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -79,10 +80,18 @@ class Messages:
             self._console.print(f"error: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+def _allow_files() -> None:
+    """As many open files as the system lets this process have: each connection is one, and many systems begin with 1,024."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and allowed < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def _run(settings: Settings, console: Console) -> int:
     """Listen, start, serve, drain. Raises `ConfigError` before slow imports."""
     if settings.model.path:
         read_config(settings.model.path)  # what is no model is reported before anything is imported or started
+    _allow_files()
     forkserver.prepare(settings)  # what is imported below takes half a second
 
     import uvloop

@@ -185,7 +185,9 @@ class Workers:
             with suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
                 process.stdin.flush()
-            while not select.select([process.stdout], [], [], 0.05)[0]:
+            answered = select.poll()  # `select` refuses the numbers of handles from 1,024 on
+            answered.register(process.stdout, select.POLLIN | select.POLLHUP)
+            while not answered.poll(50):
                 if cancelled.is_set() or monotonic() >= until_s:
                     return None
             line = process.stdout.readline()
