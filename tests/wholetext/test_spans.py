@@ -27,6 +27,10 @@ def found(text: str) -> list[str]:
         ("--I don't know. -- What? --But you said--no. -I know", []),
         ("--what is it", []),
         ("die Datei(-en), e -mail, Haupt- und -neben, x -y", []),
+        ("Use -v to see more, or the -r flag.", ["-v", "-r"]),
+        ("Then she came -y eso es todo- and left", []),
+        ("I went --you know-- home, well --mind you, home--", []),
+        ("Try --force, then -- after that -- more", ["--force"]),
     ],
 )
 def test_options_of_commands_are_kept_and_dashes_are_not(text: str, options: list[str]) -> None:

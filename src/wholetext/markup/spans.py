@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from wholetext.markup.tool_notations import PATTERN, bracket_spans
+from wholetext.markup.tool_notations import PATTERN, spans_by_context
 
 # Every part is bounded or anchored, so that a scan is linear for any text. Classes are ASCII, so that a span ends where
 # Chinese or Japanese follows without a space. `_W` has the characters that continue a word of Latin, Greek or Cyrillic.
@@ -131,7 +131,8 @@ _CONDITIONS = (
     r"|(?<![A-Za-z0-9_.~:/)<\u00c0-\u024f\u0370-\u052f]/)(?<=/)(?=[^\s/])|(?<=/)(?=(?:no_)?think)|(?<=\.)(?=[A-Za-z/]|\d{1,5}[.A-Za-z\-+])"
     r"|(?<=[vV]\d)|(?<=0)(?=x)|(?<=\d)(?=[a-f])|(?<=[a-f]\d)|(?<=[0-9a-fA-F]{8}-)"
     r"|(?<=\[)(?=[\[/A-Za-z0-9_*-])|(?<=\|)(?=[crnTHh])|(?<=:)(?=[A-Z][A-Za-z])"
-    r"|(?<=-)(?=-[a-z])|(?<=[\[|'\"`]-)(?=[A-Za-z0-9?])|(?<=_)(?=_[A-Za-z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
+    r"|(?<=-)(?=-[a-z])|(?<= -)(?=[A-Za-z](?![A-Za-z0-9_]))"
+    r"|(?<=[\[|'\"`]-)(?=[A-Za-z0-9?])|(?<=_)(?=_[A-Za-z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
     r"|(?<=\d)(?=[A-Z])|(?<=[A-Z]\d)|(?<=\d)(?=\s?[<>+*=!&|])"
 )
 _SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[_0-9|](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
@@ -230,7 +231,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     if not sign.search(text):
         return
     at = 0
-    for begin, stop in (*(bracket_spans(text) if "[" in text else ()), (len(text), len(text))):
+    for begin, stop in (*spans_by_context(text), (len(text), len(text))):
         for found in _SPAN.finditer(text, at, begin):
             start, end = found.span()
             yield start, _end_of_url(text, start, end) if found.lastgroup else end
