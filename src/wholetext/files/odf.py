@@ -161,6 +161,7 @@ class _Reader:
         self._regions: list[Region] = []
         self._counts: dict[str, int] = {}  # of paragraphs, by place
         self._sheet = _Sheet("")
+        self._in_chart = False
 
     def learn_styles(self, name: str, data: bytes) -> None:
         """Learn from the part of common styles, which is read later, what the other parts need."""
@@ -178,6 +179,7 @@ class _Reader:
         is_document = name not in ("", "content.xml")
         names = Namespaces(_NAMESPACES)
         slides = 0
+        self._in_chart = b"<office:chart" in self._data
         in_sheet = False
         for element in elements(self._data, name, names, _COLLECTED, opened=_OPENED, doctype="/" in name):
             match element.name:
@@ -341,6 +343,8 @@ class _Reader:
             if reason or depth > _DEEPEST:
                 self._leave(place, reason or "nested", one)
                 continue
+            if self._in_chart and one.name == "draw:g" and [child.name for child in one.elements] == ["svg:desc"]:
+                continue  # the address of a cell of the sheet that the chart's own cell is a copy of
             if one.name in _PARAGRAPHS:
                 pieces = self._paragraph(one, place, depth)
                 if any(isinstance(piece, Block) for piece in pieces):
