@@ -140,12 +140,17 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         r"(?<!\S):(?:[A-Z][a-z]{2,32}|[A-Z]{2,32})(?:_[A-Za-z]{1,32}){0,3}(?![\w:])", (":Name", ":COUNT"),
         "https://laravel.com/docs/localization#replacing-parameters-in-translation-strings",
     ),
+    ToolNotation(
+        "chat programs, games", "commands", r"(?<![^\s(\"'])/[a-z][a-z0-9_]{2,31}(?![\w/.*-])", ("/start", "/give_all"),
+        "https://core.telegram.org/bots/features#commands",
+    ),
     ToolNotation(  # a dash of speech or of prose has no space before it, or one behind it, or begins a line
         "commands", "options",
         rf"(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-]){_CLOSING_DASH}"
         rf"|(?<![^\n])--(?:{_OPTION}(?==|  )|[a-z][A-Za-z0-9]{{0,63}}-{_OPTION}(?![{_W}-]))"
         rf"|(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z])|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])"
-        rf"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])|(?<=[{_W}]{{2}} )-[A-Za-z](?![{_W}'’-]){_CLOSING_DASH}",
+        rf"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])|(?<=[{_W}]{{2}} )-[A-Za-z](?![{_W}'’-]){_CLOSING_DASH}"
+        rf"|(?<=[\]>] )-[a-z](?![{_W}'’-])",
         ("--verbose", "-v, --verbose", "--dry-run"),
         "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
     ),
