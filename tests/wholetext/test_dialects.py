@@ -107,7 +107,11 @@ FOUND = {
         ["<g1>Words</g1> <g2>Words</g2> <x3/>"], "",
     ),
     "suggestion": ("Words {++words++} {--words--}", ["Words <g1>words</g1> <x2/>"], ""),
-    "role": ("Words {ref}`words <words>` {doc}`words`", ["Words <g1>words</g1> <x2/>"], ""),
+    "role": (
+        "Words {ref}`words <words>` {doc}`words` {abbr}`W (words here)`",
+        ["Words <g1>words</g1> <x2/> <g3>words here</g3>"],
+        "",
+    ),
     "attribute list": (
         'Words *words*{: .x}\n{: .words}\n\n# Words {#words .x}\n\n![Words](a){ width="3" title="Title words" }',
         ["Words <g1>words</g1>", "Words", "Words", "Title words"], "",

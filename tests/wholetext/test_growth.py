@@ -11,9 +11,10 @@ from pptx.enum.text import MSO_AUTO_SIZE, MSO_VERTICAL_ANCHOR
 from pptx.util import Inches, Pt
 
 from tests.wholetext.office import docx, run
+from tests.wholetext.test_odf import package
 from tests.wholetext.test_xlsx import workbook
 from wholetext.files import formats
-from wholetext.files.archive import Archive
+from wholetext.files.archive import Archive, rewrite
 from wholetext.files.content import TEXT_GREW, ReadOptions
 from wholetext.files.growth import SCALES, Portion, Room, Widths, needed_height
 
@@ -154,3 +155,76 @@ def test_lines_are_broken_between_words_and_wide_letters() -> None:
     assert needed_height([[Portion("m" * 40, 10)]], room, widths, 100) == 4 * one
     small, large = (needed_height([[Portion("word " * 8, size)]], room, widths, 100) for size in (10, 20))
     assert large > 2 * small
+
+
+ODF_STYLES = """<style:style style:name="gr1" style:family="graphic"><style:graphic-properties draw:auto-grow-height="false"/>
+<style:text-properties fo:font-size="18pt" style:font-name="Arial"/></style:style>
+<style:style style:name="gr2" style:family="graphic" style:parent-style-name="gr1"><style:graphic-properties
+ draw:auto-grow-height="true"/></style:style>
+<style:style style:name="gr3" style:family="graphic" style:parent-style-name="gr1"><style:graphic-properties
+ draw:fit-to-size="shrink-to-fit"/></style:style>
+<style:style style:name="gr4" style:family="graphic" style:parent-style-name="gr1"/>
+<style:style style:name="P9" style:family="paragraph"><style:text-properties fo:font-size="9pt"/></style:style>"""
+SIZE = 'svg:width="7.62cm" svg:height="2.54cm"'
+
+
+def odf_grown(body: str, kind: str, times: float) -> list[str]:
+    data = package(body, kind)
+    content = (
+        Archive(data)
+        .read("content.xml")
+        .replace(b"<office:automatic-styles>", b"<office:automatic-styles>" + ODF_STYLES.encode())
+    )
+    options = ReadOptions({"presentation": "odp", "text": "odt", "spreadsheet": "ods"}[kind], "de")
+    data = rewrite(data, {"content.xml": content}, set())
+    units = formats.read(data, options).units
+    texts = [text + f" {WORDS}"[: len(text)] * int(2 * times - 2) for text in (unit.block.text for unit in units)]
+    result, warnings = formats.write(data, options, texts)
+    formats.read(result, options)
+    assert all(one.startswith(TEXT_GREW) for one in warnings)
+    return [one.removeprefix(TEXT_GREW).partition(":")[0] for one in warnings]
+
+
+@pytest.mark.parametrize(
+    ("style", "paragraph", "growth", "is_reported"),
+    [
+        *(("gr1", "", times, times > 1) for times in (1, 1.5, 4)),
+        ("gr4", "", 1.5, True),  # the style's parent has a fixed height
+        ("gr1", "P9", 1.5, False),  # smaller letters
+        *((name, "", 4, False) for name in ("gr2", "gr3", "unknown")),
+    ],
+)
+@pytest.mark.parametrize("shape", ["custom-shape", "text-box"])
+def test_a_shape_of_a_fixed_height_is_reported_in_odp(
+    shape: str, style: str, paragraph: str, growth: float, is_reported: bool
+) -> None:
+    text = f'<text:p text:style-name="{paragraph}">{WORDS[:30]}<text:line-break/><text:span>{WORDS[30:]}</text:span></text:p>'
+    place = f'draw:style-name="{style}" {SIZE}'
+    inner = f"<draw:custom-shape {place}>{text}</draw:custom-shape>"
+    if shape == "text-box":
+        inner = f"<draw:frame {place}><draw:text-box>{text}</draw:text-box></draw:frame>"
+    other = (
+        f'<draw:frame draw:style-name="gr2" {SIZE}><draw:text-box><text:p>Other</text:p></draw:text-box></draw:frame>'
+    )
+    body = f"<draw:page><draw:g>{other}{inner}</draw:g></draw:page>"
+    assert odf_grown(body, "presentation", growth) == ["slide 1"] * is_reported
+
+
+@pytest.mark.parametrize(("box", "is_reported"), [("", True), ('fo:min-height="2.54cm"', False)])
+@pytest.mark.parametrize("around", ["paragraph", "page"])
+def test_a_text_box_of_a_fixed_height_is_reported_in_odt(around: str, box: str, is_reported: bool) -> None:
+    frame = (
+        f"<draw:frame {SIZE}><draw:text-box {box}><text:p>{WORDS} {WORDS} {WORDS}</text:p></draw:text-box></draw:frame>"
+    )
+    body = f"<text:p>Before</text:p><text:p>Words {frame} here</text:p>" if around == "paragraph" else frame
+    for growth, is_grown in ((1, False), (3, is_reported)):
+        found = odf_grown(body, "text", growth)
+        assert [one.partition(" ")[0] for one in found] == ["paragraph"] * is_grown
+
+
+def test_a_shape_on_a_sheet_is_reported_in_ods() -> None:
+    shape = f'<draw:custom-shape draw:style-name="gr1" {SIZE}><text:p>{WORDS}</text:p></draw:custom-shape>'
+    row = f"<table:table-row><table:table-cell>{shape}</table:table-cell></table:table-row>"
+    table = f'<table:table table:name="T">{row}</table:table>'
+    assert odf_grown(table, "spreadsheet", 3) == ["T!A1"]
+    assert odf_grown(table, "spreadsheet", 1) == []

@@ -296,6 +296,16 @@ def test_what_is_nested_too_deeply_stays(content: str) -> None:
     assert translated(found, data, str).data == data
 
 
+def test_the_address_of_a_charts_cell_is_no_text() -> None:
+    address = "<draw:g><svg:desc>Fares.A2</svg:desc></draw:g>"
+    cell = f"<table:table-cell office:value-type='string'>{p('Boats')}{address}</table:table-cell>"
+    shape = f"<draw:g><svg:desc>A drawing</svg:desc><draw:custom-shape>{p('Drawn words')}</draw:custom-shape></draw:g>"
+    table = f"<table:table><table:shapes>{shape}</table:shapes><table:table-row>{cell}</table:table-row></table:table>"
+    chart = content_xml(f"<chart:chart>{table}</chart:chart>", "chart")
+    found = read(package("", "spreadsheet", **{"Object 1__content": chart}), "ods")
+    assert texts(found) == ["A drawing", "Drawn words", "Boats"]
+
+
 def test_names_of_series_and_categories_of_charts_and_tips_of_links_are_text() -> None:
     def cell(text: str) -> str:
         return f'<table:table-cell office:value-type="string">{p(text)}</table:table-cell>'

@@ -27,6 +27,12 @@ def found(text: str) -> list[str]:
         ("--I don't know. -- What? --But you said--no. -I know", []),
         ("--what is it", []),
         ("die Datei(-en), e -mail, Haupt- und -neben, x -y", []),
+        ("Use -v to see more, or the -r flag.", ["-v", "-r"]),
+        ("Then she came -y eso es todo- and left", []),
+        ("Usage: tool [-a|--all] [FILE] -v", ["-a", "--all", "-v"]),
+        ("Send /start or (/help) first, and/or his/her", ["/start", "/help"]),
+        ("I went --you know-- home, well --mind you, home--", []),
+        ("Try --force, then -- after that -- more", ["--force"]),
     ],
 )
 def test_options_of_commands_are_kept_and_dashes_are_not(text: str, options: list[str]) -> None:
@@ -44,7 +50,7 @@ def test_options_of_commands_are_kept_and_dashes_are_not(text: str, options: lis
         *("<0>", "</0>", "<1/>", "<12 />", "<bold>", "<<name>>", "<3", "a < b", "5 <= x", "i<n", "[X6X]", "[1]"),
         *("[[0]]", "⟦1⟧", "__PH0__", "__name__"),
         *("$t(a.b)", '$t(a, {"count": {{n}} })', "@:a.b", "@.lower:a.b", "@:{'a b'}", "@:(a.b)", "{ $name }"),
-        *("<!-- x -->", "<https://a.com/b>", "<@U123>", "<:party:12345>"),
+        *("<!-- x -->", "<https://a.com/b>", "<@U123>", "<:party:12345>", "<t:1700000000:R>"),
         *("https://example.com/a?b=c&d=%20#e", "http://a.b/c_(d)", "www.example.com", "ftp://h/x", "http://[::1]:80/"),
         *("mailto:a@b.de", "tel:+491234", "git+ssh://a.b/c", "example.com", "github.com/a/b?c=d"),
         *("first.last+tag@mail.example.co.uk", "@john_doe", "@user@mastodon.social", "@scope/package"),

@@ -303,6 +303,31 @@ def test_a_cue_is_one_text_and_keeps_its_lines() -> None:
     assert cues[1].split("\n")[2:] == ["- Wo?", "- {\\an8}Da -> <b>dort</b>!"]
 
 
+@pytest.mark.parametrize(
+    ("cue", "text", "result"),
+    [
+        (
+            "I thought --maybe we could\ngo --you know-- home.",
+            "I thought —maybe we could go —you know— home.",
+            "--MAYBE",
+        ),
+        ("- No --\n- Wait--", "- No —\n- Wait—", "WAIT--"),
+        ("<i>Well --no</i> — yes", "<g1>Well —no</g1> — yes", "— YES"),
+        ('Run it with --dry-run and "--all" --> now', 'Run it with --dry-run and "--all" --> now', '"--ALL"'),
+    ],
+)
+def test_two_hyphens_are_a_dash_of_speech_and_no_option(cue: str, text: str, result: str) -> None:
+    data = f"1\n00:00:01,000 --> 00:00:02,000\n{cue}\n".encode()
+    assert texts(read(data, "srt")) == [text]
+    assert rewritten(data, "srt") == data
+    upper = rewritten(
+        data,
+        "srt",
+        lambda one: re.sub(r"</?g1>|[^<>]+", lambda part: part[0] if part[0][0] == "<" else part[0].upper(), one),
+    )
+    assert result in upper.decode()
+
+
 def test_lost_line_breaks_are_made_again() -> None:
     lines = [
         line.text

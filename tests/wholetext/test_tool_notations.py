@@ -52,6 +52,20 @@ def test_the_docs_list_each_tool() -> None:
         ),
         ("Got \\C[2]the sword\\C[0], \\N[1]!", "Got <x1/>the sword<x2/>, <x3/>!"),
         ("|cffff0000Red words|r and more", "<x1/>Red words<x2/> and more"),
+        (
+            "See [[Help:Links|how links work]] or [[File:a.png|thumb|200px|the old pier]].",
+            "See <g1>how links work</g1> or <g2>the old pier</g2>.",
+        ),
+        ("Read [[https://example.org/a_b|our page]] first.", "Read <g1>our page</g1> first."),
+        ("See :doc:`the guide <guide/x>` and :ref:`tab`.", "See <g1>the guide</g1> and <x2/>."),
+        (
+            "See {doc}`the guide <x>`, `the site <https://a.org/b_c>`_ too",
+            "See <g1>the guide</g1>, <g2>the site</g2> too",
+        ),
+        ("&cYou lost &l3&7 coins, &eclick here", "<x1/>You lost <x2/>3<x3/> coins, <x4/>click here"),
+        ("Hot &#ff8800words &7and &bmore", "Hot <x1/>words <x2/>and <x3/>more"),
+        ("&e你好，世界", "<x1/>你好，世界"),
+        ("compiled as %sversion %s", "compiled as <x1/>version <x2/>"),
     ],
 )
 def test_tags_are_pairs(source: str, text: str) -> None:
@@ -64,6 +78,8 @@ def test_tags_are_pairs(source: str, text: str) -> None:
     [
         "[door opens]", "[Music]", "[laughs] Hello [in English]", "Usage: tool [options] [FILE]...", "see [note] below",
         "Press [i] to go", "a well-known e-mail - not here", "--More--", "[NAME=VALUE]", "100% of it", "50% off", "Wait! stop",
+        "&from", "Sa&ve as", "&copy", "Do &not copy it", "Bed&breakfast, Q&a", "Go to ?a=1&b=2&c=3", "[default=N]",
+        "[[One page]]",
         "He said: Yes, :( and so on", "either | or", "1 < 2 is [true]", "Thirty-one -- or so", "§ 3 BGB", "the £5 note",
     ],
 )  # fmt: skip
@@ -73,7 +89,28 @@ def test_text_is_not_kept(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["[b]", "[/b]", "[b][/b]", "<a=", "[a=", "[a b=", "{w}[n]", "\\C[", "[a[", "|H", "--a-", "[a.", "%'"]
+    "part",
+    [
+        "[b]",
+        "[/b]",
+        "[b][/b]",
+        "<a=",
+        "[a=",
+        "[a b=",
+        "{w}[n]",
+        "\\C[",
+        "[a[",
+        "|H",
+        "--a-",
+        "[a.",
+        "%'",
+        "[[a|",
+        "&c",
+        "w -a",
+        "{a}`b <",
+        ":a:`",
+        "%d%da ",
+    ],
 )
 def test_hostile_texts_are_scanned_in_linear_work(part: str) -> None:
     for text in (part * 20_000, f"x {part} " * 10_000):

@@ -38,6 +38,9 @@ _FILES = {
     "times new roman": ("LiberationSerif-Regular.ttf", "times.ttf"),
     "courier new": ("LiberationMono-Regular.ttf", "cour.ttf"),
     "arial": ("LiberationSans-Regular.ttf", "arial.ttf"),
+    "liberation serif": ("LiberationSerif-Regular.ttf", "times.ttf"),
+    "liberation sans": ("LiberationSans-Regular.ttf", "arial.ttf"),
+    "carlito": ("Carlito-Regular.ttf", "calibri.ttf"),
 }
 """Files of fonts with the metrics of each, the first of those that are installed."""
 _AVERAGES = {"ijl.,:;'|!I": 0.25, "ftr()-[]/ \N{NO-BREAK SPACE}": 0.31, "mwMW@%": 0.86}
@@ -150,6 +153,29 @@ def _lines(paragraph: Sequence[Portion], width: float, widths: Widths, factor: f
     return lines
 
 
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """A text that needs more than its room: `share` is what it needs of it, `height` the room in points."""
+
+    share: float
+    height: float
+
+
+def overflow(
+    before: Sequence[Sequence[Portion]], after: Sequence[Sequence[Portion]], room: Room, widths: Widths
+) -> Overflow | None:
+    """Return by how much a translation needs more than its room, which is the source's need if that is more; None if not."""
+    height = max(room.height, needed_height(before, room, widths, room.scale)) * _TOLERANCE
+    needed = needed_height(after, room, widths, room.scale)
+    return Overflow(needed / height * _TOLERANCE, height) if needed > height else None
+
+
+def grown_warning(place: str, share: float, font: str, widths: Widths, what: str = "it may be cut") -> str:
+    """What the report says of a box."""
+    how = "" if widths.measured else f" (estimated: no font with the widths of {font[:40]} is installed)"
+    return f"{TEXT_GREW}{place}: the text needs {share:.0%} of its box: {what}{how}"
+
+
 # ---- DrawingML, and text boxes of Word
 
 _TOKEN = re.compile(r"<(?:\w+:)?(p|pPr|r|fld|br|rPr|endParaRPr|t)(?=[\s/>])([^<>]*)>([^<]*)")
@@ -228,25 +254,15 @@ class Fitting:
             return own
         widths = widths_of(self.font)
         earlier, later = (list(self.portions(xml)) for xml in (before, after))
-        has_room = max(self.room.height, needed_height(earlier, self.room, widths, self.room.scale)) * _TOLERANCE
-        needed = needed_height(later, self.room, widths, self.room.scale)
-        if needed <= has_room:
+        grown = overflow(earlier, later, self.room, widths)
+        if grown is None:
             return own
-        scale = next(
-            (
-                scale
-                for scale in SCALES
-                if scale < self.room.scale and needed_height(later, self.room, widths, scale) <= has_room
-            ),
-            SCALES[-1],
-        )
-        warn(self._warning(needed / has_room * _TOLERANCE, scale, measured=widths.measured))
-        return self._shrunk(own, scale) if self.shrinks else own
-
-    def _warning(self, growth: float, scale: float, *, measured: bool) -> str:
+        smaller = (scale for scale in SCALES if scale < self.room.scale)
+        fits = (scale for scale in smaller if needed_height(later, self.room, widths, scale) <= grown.height)
+        scale = next(fits, SCALES[-1])
         what = f"its letters are written at {scale:g} % of their size" if self.shrinks else "it may be cut"
-        how = "" if measured else f" (estimated: no font with the widths of {self.font[:40]} is installed)"
-        return f"{TEXT_GREW}{self.place}: the text needs {growth:.0%} of its box: {what}{how}"
+        warn(grown_warning(self.place, grown.share, self.font, widths, what))
+        return self._shrunk(own, scale) if self.shrinks else own
 
     def _shrunk(self, own: str, scale: float) -> str:
         prefix = written_prefix(self.data, self.properties)

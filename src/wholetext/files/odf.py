@@ -20,6 +20,7 @@ from wholetext import languages
 from wholetext.errors import InvalidFile
 from wholetext.files.archive import Archive
 from wholetext.files.content import Content, Part, ReadOptions, Region, UnitReference, keep_nothing
+from wholetext.files.odf_boxes import SHAPES, BoxCheck, Look, Styles, boxes
 from wholetext.files.xmlpart import Element, Namespaces, Text, attribute_spans, decoded, elements
 from wholetext.markup.blocks import BASE, READING, RUBY, InlineItem
 from wholetext.markup.marks import Block, Piece, Verbatim
@@ -69,6 +70,8 @@ _COLLECTED = (
     *(*_PARAGRAPHS, *_LEFT, "office:annotation", "office:forms", "table:table-row", "table:content-validations"),
     *("style:style", "style:default-style", "style:page-layout", "style:master-page", "draw:page"),
     *_FORMATS,
+    "draw:frame",
+    *SHAPES,
 )
 _OPENED = ("office:document", "office:document-content", "office:spreadsheet", "table:table")
 _PAIRS = frozenset(
@@ -146,15 +149,19 @@ class _Reader:
         self._content = content
         self._options = options
         self._is_sheet = _KINDS[options.extension] == "spreadsheet"
+        self._is_writer = _KINDS[options.extension] == "text"
         self._compared: set[str] = set()
         self._looks: dict[str, str | None] = {}  # of text styles, by name; equal for styles that look alike
         self._first: dict[object, str] = {}  # style of each look
         self._hidden: set[str] = set()  # styles
         self._language = _Language(options.target)
+        self._common = Styles(Look(12.0 if self._is_writer else 18.0))
+        self._styles = self._common
         self._data = b""
         self._regions: list[Region] = []
         self._counts: dict[str, int] = {}  # of paragraphs, by place
         self._sheet = _Sheet("")
+        self._in_chart = False
 
     def learn_styles(self, name: str, data: bytes) -> None:
         """Learn from the part of common styles, which is read later, what the other parts need."""
@@ -166,11 +173,13 @@ class _Reader:
         self._data, encoding = decoded(data, name)
         self._regions = []
         self._looks, self._first = {}, {}
+        self._styles = Styles(self._common.default, self._common)
         self._compared |= _compared_texts(self._data) if self._is_sheet else set()
         folder = str(PurePosixPath(name).parent) if "/" in name else ""
         is_document = name not in ("", "content.xml")
         names = Namespaces(_NAMESPACES)
         slides = 0
+        self._in_chart = b"<office:chart" in self._data
         in_sheet = False
         for element in elements(self._data, name, names, _COLLECTED, opened=_OPENED, doctype="/" in name):
             match element.name:
@@ -212,6 +221,7 @@ class _Reader:
         properties = next((one for one in style.elements if one.name == "style:text-properties"), None)
         attributes = dict(properties.attributes) if properties else {}
         name = style.get("style:name")
+        self._styles.learn(style)
         if name and attributes.get("text:display") == "none":
             self._hidden.add(name)
         if style.name == "style:default-style":
@@ -301,6 +311,12 @@ class _Reader:
             self._regions.append(Region(start, stop, self._content.add(pieces, where, context, follows=follows)))
         if self._is_sheet and element.name == "table:table-cell" and element.get("office:string-value"):
             self._put_value(element)
+        has_shape = self._data.find(b"<draw:", element.start, element.end) >= 0
+        if has_shape and (fixed := boxes(element, self._styles, in_writer=self._is_writer)):
+            where = place or f"paragraph {self._counts.get(place, 0)}"
+            check = BoxCheck((element.start, element.end), self._data, fixed, self._styles, where)
+            end = len(self._data) - 1  # in the last tag, which is behind all texts
+            self._regions.append(Region(end, end, (), check))
 
     def _put_value(self, cell: Element) -> None:
         """Write the value of a cell that has it in an attribute too: the same unit, or nothing where it has several."""
@@ -327,6 +343,8 @@ class _Reader:
             if reason or depth > _DEEPEST:
                 self._leave(place, reason or "nested", one)
                 continue
+            if self._in_chart and one.name == "draw:g" and [child.name for child in one.elements] == ["svg:desc"]:
+                continue  # the address of a cell of the sheet that the chart's own cell is a copy of
             if one.name in _PARAGRAPHS:
                 pieces = self._paragraph(one, place, depth)
                 if any(isinstance(piece, Block) for piece in pieces):

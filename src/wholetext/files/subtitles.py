@@ -179,7 +179,7 @@ class _Notation:
         at = 0
         for found in self.items_of.finditer(line):
             if found.start() > at:
-                yield InlineItem.text(line[at : found.start()])
+                yield from _with_dashes(line[at : found.start()])
             at = found.end()
             kind = found.lastgroup
             if kind == "entity":
@@ -190,7 +190,24 @@ class _Notation:
             else:
                 yield InlineItem("single", found[0])
         if at < len(line):
-            yield InlineItem.text(line[at:])
+            yield from _with_dashes(line[at:])
+
+
+_DASH = "\N{EM DASH}"
+_HYPHENS = re.compile(r"(?<![-<!'\"`(\[])--(?![->]|[a-z][A-Za-z0-9]*[-=])")
+"""A dash of speech. An option of a command has a value, a second word or a quote: `--no-color`, `"--all"`."""
+
+
+def _with_dashes(text: str) -> Iterator[InlineItem]:
+    """The items of a text, in which two hyphens are read as a dash: `no --wait` has no option of a command."""
+    at = 0
+    for found in _HYPHENS.finditer(text):
+        if found.start() > at:
+            yield InlineItem.text(text[at : found.start()])
+        yield InlineItem.text(found[0], _DASH, (0, len(found[0])))
+        at = found.end()
+    if at < len(text):
+        yield InlineItem.text(text[at:])
 
 
 _LINES_IN_TAGS = re.compile(r"<([ibu])>.*</\1>", re.DOTALL)
@@ -241,9 +258,12 @@ class _CueWriter:
     """Writes a cue with as many lines as the source has, where it has words enough."""
 
     def __init__(self, notation: _Notation, breaks: Sequence[_Break], texts: Iterable[tuple[str, str]]) -> None:
-        self._notation = notation
         self._breaks = breaks
         self._texts = list(texts)
+        is_decoded = any(_DASH in shown for shown, _ in self._texts) and not any(
+            _DASH in source for _, source in self._texts
+        )
+        self._escaped = ((_DASH, "--"), *notation.escaped) if is_decoded else notation.escaped
 
     def __call__(self, text: str) -> str:
         return text
@@ -259,7 +279,7 @@ class _CueWriter:
         number = 0
         for at, text in enumerate(texts):
             lines = text.split("\n")
-            for character, form in self._notation.escaped:
+            for character, form in self._escaped:
                 lines = [line.replace(character, form) for line in lines]
             written[2 * at] = lines[0]
             for line in lines[1:]:

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Literal, TypeAlias
 
 from wholetext.markup.marks import MARK, MARK_VARIANT, Block, Edge, Mark, Piece, Verbatim, Writer, restore, source_of
+from wholetext.markup.tool_notations import half_of_link
 
 Notation = Callable[[Iterable[tuple[str, str]]], Writer]
 """Makes a block's writer from its texts between two marks, each as it is shown and as the source writes it."""
@@ -272,6 +273,13 @@ _TAG = re.compile(r"(?P<bracket>[<\[{])(?P<slash>/?)(?P<name>\w[\w.:-]*)(?:[\s=]
 """A tag in a text that may be one of a pair, in the brackets of XML, of BBCode or of Ren'Py."""
 
 
+def _half_of_pair(kept: str) -> tuple[Literal["open", "close", "single"], str]:
+    """Which half of a pair a text that is kept may be, and the pair's name."""
+    if tag := _TAG.fullmatch(kept):
+        return "close" if tag["slash"] else "open", f"{tag['bracket']}{tag['name']}"
+    return half_of_link(kept) or ("single", "")
+
+
 def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[InlineItem]:
     """Texts cut at what is to be kept, tags of any name and what looks like a mark among it."""
     for item in _with_texts_joined(items):
@@ -284,9 +292,8 @@ def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[Inli
                 yield item.part(at, start)
             kept = item.part(start, stop)
             word = any(map(str.isalnum, kept.shown)) or kept.shown[0] in "{%<[$#"
-            tag = _TAG.fullmatch(kept.shown)
-            kind = "single" if tag is None else "close" if tag["slash"] else "open"
-            yield replace(kept, kind=kind, word=word, name=f"{tag['bracket']}{tag['name']}" if tag else "")
+            kind, name = _half_of_pair(kept.shown)
+            yield replace(kept, kind=kind, word=word, name=name)
             at = stop
         if at < len(item.shown):
             yield item.part(at, len(item.shown)) if at else item

@@ -195,7 +195,8 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("note in the text", "Pandoc, Obsidian", f"{_PANDOC}#extension-inline_notes", "pair",
         r"(?<!\\)\^\[(?P<text>[^\[\]\n]{1,1000})\](?![(\[])"),
     Notation("shortcode", "WordPress", "https://codex.wordpress.org/Shortcode", "word",
-        r"(?<![\]!\\])\[/?[a-z][\w-]{1,30}(?:[ ][\w-]{1,30}=(?:\"[^\"\n]*+\"|'[^'\n]*+'))++[ ]?/?\](?![(\[:])"),
+        r"(?<![\]!\\])\[/?[a-z][\w-]{1,30}(?:[ ][\w-]{1,30}=(?:\"[^\"\n]*+\"|'[^'\n]*+'))++[ ]?/?\](?![(\[:])"
+        r"|\[/[a-z][\w-]{1,30}\](?![(\[:])"),
     Notation("text directive", "remark", _DIRECTIVES, "pair",
         rf"(?<![\w:]):{_NAME}\[(?P<text>[^\[\]\n]{{1,300}})\](?:\{{[^{{}}\n]{{0,300}}\}})?"),
     # ---- signs. None has a border between a table's cells in it.

@@ -470,10 +470,11 @@ class Scan:
         end = self._ends.code(stop, signs.end()) if signs else stop
         if signs is None or end == signs.end():
             return
-        target = _ROLE_TARGET.match(self._text, signs.end(), end)
-        if target and end - target.end() == len(signs[0]):
-            self._put(start, signs.end(), "open", row.name)
-            self._later(target.end(1), end, "close", row.name)
+        text = _ABBREVIATION if self._text[start:stop] == "{abbr}" else _ROLE_TARGET
+        found = text.match(self._text, signs.end(), end)
+        if found and end - found.end() == len(signs[0]):
+            self._put(start, found.start(1), "open", row.name)
+            self._later(found.end(1), end, "close", row.name)
             self._next = end
         else:
             self._put(start, end, "word")
@@ -636,6 +637,7 @@ _HTML_ENDS_WITH_ITS_TAG = frozenset({"jekyll", "mkdocs"})
 """Dialects in which a block of HTML does not go on up to a blank line."""
 _IS_BEHIND_TAG = re.compile(r">[ \t]*+\r?\n[ \t]*+\Z")
 _DIRECTIVE = re.compile(r"[ \t]*\{([\w:-]+)\}[ \t]*")
+_ABBREVIATION = re.compile(r"[^`()]*\(([^`()]*)\)")
 _ROLE_TARGET = re.compile(r"([^<>`]*[^\s<>`])\s*<[^<>`]+>")
 _EMPHASIS = re.compile(r"(\*{1,3}|~~)([^*~\n]+)(\*{1,3}|~~)")
 _TAG_PART = re.compile(r"[^{\"'<>]*+([{\"'<>]?)")

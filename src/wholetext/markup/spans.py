@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from wholetext.markup.tool_notations import PATTERN, bracket_spans
+from wholetext.markup.tool_notations import PATTERN, spans_by_context
 
 # Every part is bounded or anchored, so that a scan is linear for any text. Classes are ASCII, so that a span ends where
 # Chinese or Japanese follows without a space. `_W` has the characters that continue a word of Latin, Greek or Cyrillic.
@@ -65,7 +65,7 @@ _BY_FIRST_CHARACTER = (
     r"<[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?\s[^<>=]{0,200}=[^<>]{0,400}>",
     r"<(?i:input|option|button|select|textarea|video|audio|details|script|iframe|form|ol|dialog|td|th)\s[^<>]{1,400}>",
     r"<!--[^<>]{0,400}-->|<\?[^<>]{1,400}\?>|<[a-z]{2,12}:[^<>\s]{2,2048}>",
-    r"<(?:[@#][!&]?\w{1,32}|!\w{1,32}|a?:\w{2,32}:\d{1,20})(?:\|[^<>\n]{0,80})?>",
+    r"<(?:[@#][!&]?\w{1,32}|!\w{1,32}|a?:\w{2,32}:\d{1,20}|t:\d{1,12}(?::[a-zA-Z])?)(?:\|[^<>\n]{0,80})?>",
     # control tokens of language models, as text
     r"<\|[^|<>\n]{1,64}\|>|<｜[^｜<>\n]{1,64}｜>|<<</?\w{1,32}>>>|<</?\w{1,32}>>|<0x[0-9A-F]{2}>|<2[a-z]{2,3}>",
     rf"(?<![{_W}/.])/(?:no_)?think(?![{_W}/.-])",
@@ -87,7 +87,7 @@ _BY_FIRST_CHARACTER = (
     r"&(?:[A-Za-z][A-Za-z0-9]{1,30}|#[0-9A-Za-z]{1,7});",
     # mentions, tags of posts, short names of emoji
     rf"(?<![{_W}@.])@[A-Za-z_](?:[{_W}.-]{{0,62}}[{_W}])?(?:[@/][A-Za-z0-9](?:[\w.-]{{0,62}}\w)?)?",
-    rf"(?<![{_W}&#/;])#(?=\d{{0,30}}[A-Za-z_]|(?u:[^\W\d])|[0-9a-fA-F]{{6}}(?!\w))(?u:[\w\u0300-\u036f\u0900-\u0dff\u0e31-\u0eff]{{1,100}}#?)",
+    rf"(?<![{_W}&#/;])#(?=\d{{0,30}}[A-Za-z_]|(?u:[^\W\d])|[0-9a-fA-F]{{6}}(?!\w))(?u:[\w\u0300-\u036f\u0900-\u0dff\u0e31-\u0eff]{{1,100}}(?:#|(?:/\w{{1,60}}){{1,5}})?)",
     rf"(?<![{_W}:])::[0-9a-fA-F]{{1,4}}(?::[0-9a-fA-F]{{1,4}}){{0,6}}(?![{_W}:])",
     rf"(?<![{_W}:]):(?:[A-Za-z][\w+-]{{1,40}}|[+-]1|100):(?![{_W}:])",
     # file paths that begin with a sign
@@ -131,7 +131,8 @@ _CONDITIONS = (
     r"|(?<![A-Za-z0-9_.~:/)<\u00c0-\u024f\u0370-\u052f]/)(?<=/)(?=[^\s/])|(?<=/)(?=(?:no_)?think)|(?<=\.)(?=[A-Za-z/]|\d{1,5}[.A-Za-z\-+])"
     r"|(?<=[vV]\d)|(?<=0)(?=x)|(?<=\d)(?=[a-f])|(?<=[a-f]\d)|(?<=[0-9a-fA-F]{8}-)"
     r"|(?<=\[)(?=[\[/A-Za-z0-9_*-])|(?<=\|)(?=[crnTHh])|(?<=:)(?=[A-Z][A-Za-z])"
-    r"|(?<=-)(?=-[a-z])|(?<=[\[|'\"`]-)(?=[A-Za-z0-9?])|(?<=_)(?=_[A-Za-z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
+    r"|(?<=-)(?=-[a-z])|(?<= -)(?=[A-Za-z](?![A-Za-z0-9_]))"
+    r"|(?<=[\[|'\"`]-)(?=[A-Za-z0-9?])|(?<=_)(?=_[A-Za-z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
     r"|(?<=\d)(?=[A-Z])|(?<=[A-Z]\d)|(?<=\d)(?=\s?[<>+*=!&|])"
 )
 _SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[_0-9|](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
@@ -230,7 +231,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     if not sign.search(text):
         return
     at = 0
-    for begin, stop in (*(bracket_spans(text) if "[" in text else ()), (len(text), len(text))):
+    for begin, stop in (*spans_by_context(text), (len(text), len(text))):
         for found in _SPAN.finditer(text, at, begin):
             start, end = found.span()
             yield start, _end_of_url(text, start, end) if found.lastgroup else end

@@ -1,8 +1,9 @@
 """Notations of tools that stand in plain texts: tags and codes of games, placeholders of frameworks, options of commands.
 
 `NOTATIONS` is a table: what a tool calls it, its pattern, examples, and where the tool describes it. All of it is kept in a
-translation, tags that open and close as pairs. What is in brackets is a tag where the text closes it, too, and a name where
-the text has other notations of the tool: by itself `[door opens]` is text, as in subtitles.
+translation, tags that open and close as pairs. `spans_by_context` finds what the rest of a text must say: what is in brackets
+is a tag where the text closes it, too, and a name where the text has other notations of the tool: by itself `[door opens]` is
+text, as in subtitles; and `&c` is a colour where the text has another one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class ToolNotation:
 _NAME = r"[A-Za-z_][\w.:-]{0,40}"
 _W = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u052f"
 _OPTION = r"[a-z][A-Za-z0-9]{0,63}(?:-[A-Za-z0-9]{1,63}){0,9}"
+_CLOSING_DASH = r"(?![^\n]{0,100}\w--?(?:[\s.,;:!?)]|\Z))"
+"""None ends a phrase that a dash begins."""
 _VALUE = r"(?:\"[^\"<>\[\]\n]{0,200}\"|'[^'<>\[\]\n]{0,200}'|[^\s<>\[\]{}\"']{1,200})"
 
 NOTATIONS: tuple[ToolNotation, ...] = (
@@ -43,7 +47,7 @@ NOTATIONS: tuple[ToolNotation, ...] = (
     ToolNotation(
         "BBCode (forums, Godot, Steam), WordPress",
         "tags with a value or attributes, items and ends of lines",
-        rf"\[(?![A-Z]+=[A-Z]+\])[A-Za-z][\w:-]{{0,40}}(?:={_VALUE}|(?:\s[\w-]{{1,40}}={_VALUE}){{1,9}})\s?/?\]|\[(?:\*|/\*|hr|br|lb|rb)\]",
+        rf"\[(?![A-Z]+=[A-Z]+\]|[a-z]+=[A-Z]\])[A-Za-z][\w:-]{{0,40}}(?:={_VALUE}|(?:\s[\w-]{{1,40}}={_VALUE}){{1,9}})\s?/?\]|\[(?:\*|/\*|hr|br|lb|rb)\]",
         ("[color=#f00]", "[url=https://example.com]", '[gallery ids="1"]', "[font size=12]", "[*]", "[br]"),
         "https://docs.godotengine.org/en/stable/tutorials/ui/bbcode_in_richtextlabel.html",
     ),
@@ -136,12 +140,17 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         r"(?<!\S):(?:[A-Z][a-z]{2,32}|[A-Z]{2,32})(?:_[A-Za-z]{1,32}){0,3}(?![\w:])", (":Name", ":COUNT"),
         "https://laravel.com/docs/localization#replacing-parameters-in-translation-strings",
     ),
+    ToolNotation(
+        "chat programs, games", "commands", r"(?<![^\s(\"'])/[a-z][a-z0-9_]{2,31}(?![\w/.*-])", ("/start", "/give_all"),
+        "https://core.telegram.org/bots/features#commands",
+    ),
     ToolNotation(  # a dash of speech or of prose has no space before it, or one behind it, or begins a line
         "commands", "options",
-        rf"(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-])"
+        rf"(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-]){_CLOSING_DASH}"
         rf"|(?<![^\n])--(?:{_OPTION}(?==|  )|[a-z][A-Za-z0-9]{{0,63}}-{_OPTION}(?![{_W}-]))"
         rf"|(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z])|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])"
-        rf"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])",
+        rf"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])|(?<=[{_W}]{{2}} )-[A-Za-z](?![{_W}'’-]){_CLOSING_DASH}"
+        rf"|(?<=[\]>] )-[a-z](?![{_W}'’-])",
         ("--verbose", "-v, --verbose", "--dry-run"),
         "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
     ),
@@ -157,8 +166,61 @@ _RENPY = re.compile(
 _VARIABLE = re.compile(r"\[[a-z]\w{0,63}\]")
 
 
-def bracket_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield what is in brackets and is no text, in order: tags that the text closes, and names among tags of Ren'Py."""
+_TARGET_BEHIND = r"[ \n]?<[^<>`\n]{1,300}>`"
+_LINKS = {
+    "[[": (r"\[\[(?:[^\[\]|\n]{1,200}\|){1,6}", r"[^\[\]|\n]{1,300}", r"\]\]"),
+    ":role:": (
+        r"(?<![\w`])(?:\{[A-Za-z][\w:+-]{0,40}\}|:[A-Za-z][\w:+-]{0,40}:)`",
+        r"[^`<>\n]{1,300}?",
+        _TARGET_BEHIND,
+    ),
+    "`": (r"(?<![\w:}`])`", r"[^`<>\n]{1,300}?", rf"{_TARGET_BEHIND}__?(?!\w)"),
+}
+"""Links with a text: what is before, in and behind it. Those of MediaWiki and Audacity
+(https://www.mediawiki.org/wiki/Help:Links), roles of MyST and Sphinx in catalogues of their pages
+(https://www.sphinx-doc.org/en/master/usage/referencing.html), and links of reStructuredText."""
+_WHOLE_LINKS = tuple(re.compile(f"({before}){text}({behind})") for before, text, behind in _LINKS.values())
+_HALVES = {name: (re.compile(before), re.compile(behind)) for name, (before, _, behind) in _LINKS.items()}
+_COLOUR = re.compile(r"&(?:[0-9a-fk-or](?![a-z]{0,30};)(?!=)|#[0-9A-Fa-f]{6}(?!;))")
+_BEGINS_TEXT = re.compile(rf"(?<![{_W}&])(?:{_COLOUR.pattern})+(?=[^\s;=])")
+_BEFORE_CAPITAL = re.compile(r"[A-Z\u0400-\U0003ffff]")
+_CONVERSION = re.compile(r"(?<!%)%[sd](?![\w%])")
+_BEFORE_WORD = re.compile(r"(?<!%)%[sd](?=[a-z]{2,32}(?![a-z_]))")
+
+
+def spans_by_context(text: str) -> Iterator[tuple[int, int]]:
+    """Yield what is no text because of what else the text has, in order and not overlapping."""
+    found = [*(_brackets(text) if "[" in text else ()), *(_colours(text) if "&" in text else ())]
+    for link in _WHOLE_LINKS if "[[" in text or ">`" in text else ():
+        found += (one.span(half) for one in link.finditer(text) for half in (1, 2))
+    if "%" in text and _CONVERSION.search(text):  # and no names of Drupal: `%sversion %s`, `%d of %dms`
+        found += (one.span() for one in _BEFORE_WORD.finditer(text))
+    end = 0
+    for start, stop in sorted(found):
+        if start >= end:
+            yield start, stop
+            end = stop
+
+
+def half_of_link(kept: str) -> tuple[Literal["open", "close"], str] | None:
+    """Which half of a link a text that is kept is, and the link's name; None if it is none."""
+    for name, (before, behind) in _HALVES.items() if kept[-1] in "|`]_" else ():
+        if before.fullmatch(kept) or behind.fullmatch(kept):
+            return "open" if before.fullmatch(kept) else "close", name
+    return None
+
+
+def _colours(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the codes of colours of a text that has several, or one that no menu has: a label has one letter for its key."""
+    first = _BEGINS_TEXT.search(text)
+    if first and (
+        len(first[0]) > 2 or _BEGINS_TEXT.search(text, first.end()) or _BEFORE_CAPITAL.match(text, first.end())
+    ):
+        yield from (one.span() for one in _COLOUR.finditer(text))
+
+
+def _brackets(text: str) -> Iterator[tuple[int, int]]:
+    """Yield what is in brackets and is no text: tags that the text closes, and names among tags of Ren'Py."""
     names = {found[1] for found in _CLOSING.finditer(text)} if "[/" in text else set[str]()
     if names:
         opened: set[str] = set()
