@@ -89,13 +89,18 @@ def session() -> aiohttp.ClientSession:
 
 @dataclass(slots=True)
 class MixedLoad:
-    """Clients of several keys at several servers that share a database. `keys`: by name; `urls`: of all servers."""
+    """Clients of several keys at several servers that share a database. `keys`: by name; `urls`: of all servers.
+
+    `one_server_a_url` False: behind an address is one of several servers, of which each learns within `auth.refresh_s` what
+    others have stored.
+    """
 
     http: Http
     ledger: Ledger
     urls: list[str]
     keys: Mapping[str, str]
     seed: int
+    one_server_a_url: bool = True
     numbers: count[int] = field(default_factory=lambda: count(1))
     ends: asyncio.Event = field(default_factory=asyncio.Event)
     in_flight: int = 0
@@ -124,7 +129,7 @@ class MixedLoad:
         reply = await self.http.send("POST", url, f"/v1/memories/{MEMORY}/entries", self.keys[key], entry)
         if not reply.fault and reply.status < 300:
             self.ledger.memories[key][text] = translation
-            await self.call(memory_call(key, number, seen_by_all=True), url)
+            await self.call(memory_call(key, number, is_seen=self.one_server_a_url), url)
         elif reply.is_certain:
             del self.ledger.unsure_memories[key][text]
 

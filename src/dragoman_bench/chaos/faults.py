@@ -70,7 +70,11 @@ async def worker_killed(scene: Scene) -> None:
 
 
 async def replica_killed(scene: Scene) -> None:
+    """Streams that it has begun are cut; HAProxy sends other calls to the other one. Of its usage a second may be lost."""
+    server, outages = scene.stage.servers[0], scene.load.ledger.outages
+    outages.begin(server.url, monotonic())
     await _signal(scene, REPLICA, signal.SIGKILL)
+    outages.end(server.url, monotonic())
 
 
 async def server_killed(scene: Scene) -> None:

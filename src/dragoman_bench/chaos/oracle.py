@@ -105,11 +105,11 @@ def chat_call(key: str, number: int) -> SentCall:
     return SentCall(kind, key, number, "/v1/chat/completions", body, (circled(text),), len(text), read)
 
 
-def memory_call(key: str, number: int, *, seen_by_all: bool) -> SentCall:
-    """A text whose translation was stored before. `seen_by_all` False: another server may not know of it yet."""
+def memory_call(key: str, number: int, *, is_seen: bool) -> SentCall:
+    """A text whose translation was stored before. `is_seen` False: by another server, so that this one may not know it yet."""
     text, translation = memory_entry(number)
     call = _native(key, number, [text], [translation], "memory")
-    return call if seen_by_all else replace(call, or_else=(circled(text),))
+    return call if is_seen else replace(call, or_else=(circled(text),))
 
 
 def memory_entry(number: int) -> tuple[str, str]:

@@ -56,7 +56,7 @@ class ChaosRun:
         folder.mkdir(parents=True)
         self._observer.phase(f"{self._name}: starting, in {folder}", None)
         async with staged(self._name, folder, self._ledger.outages) as stage, session() as http:
-            load = MixedLoad(Http(http), self._ledger, stage.urls, stage.keys, self._seed)
+            load = MixedLoad(Http(http), self._ledger, stage.urls, stage.keys, self._seed, stage.name != "replicas")
             await load.prepare()
             began_s = monotonic()
             try:
