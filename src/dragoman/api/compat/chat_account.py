@@ -24,6 +24,7 @@ _MAX_MARKS = 200
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
 _ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
+_LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
 _SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
 _KEY = re.compile(r"[\"'](?!(?:key|id|index)\\?[\"']\s*:\s*\{)(\w{1,40})\\?[\"']\s*:(?!:)")
@@ -127,7 +128,7 @@ def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | Non
         return None
     name, rest = labels[0]["name"], labels[0]["rest"].strip()
     is_alone = len(lines) > 1 and not rest
-    is_known = kinds[0] in ("text", "answer")
+    is_known = kinds[0] in ("text", "answer") and (is_own or _LABEL_WITHIN.search(rest) is None)
     speaks = words("asks").search(name) is not None and not chat_languages.begins(name)
     is_other = is_own and (speaks or kinds[0] == "language" or is_alone or not is_behind)
     if is_known or is_other or (is_own and _QUOTED.fullmatch(rest) is not None):
@@ -159,7 +160,8 @@ def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
         if is_own and line is lines[-1] and len(lines) > 1 and words("order").match(line) is not None:
             return line
         is_rule = is_own and (words("rule_line").match(line) is not None and words("asks").search(line) is not None)
-        is_request = chat_languages.begins(line) and words("follows").search(line) is not None
+        is_question = not is_own and line.rstrip().endswith(("?", "？"))
+        is_request = not is_question and chat_languages.begins(line) and words("follows").search(line) is not None
         if is_rule or (is_request and words("text").search(line) is not None):
             return line
     return None
