@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import product
 
 import pytest
@@ -185,10 +186,10 @@ def test_what_surely_asks_for_a_translation_and_is_not_clear(user: str, system: 
         ),
         ("Translate the values to Danish, keep the keys.", "menu.save=Save\nmenu.open=Open", None),
         (
-            "Translate the lines to Danish. Put the output between <OUT> and </OUT>.",
+            "Translate the lines to Danish. Put the output between <TRANSLATED> and </TRANSLATED>.",
             "The lines are between <LINES> and </LINES>. An example:\n<LINES>\nEn.\n</LINES>\n\n"
             "Now translate:\n<LINES>\nTwo.\n</LINES>",
-            "Two.",
+            "<TRANSLATED>Two.</TRANSLATED>",
         ),
     ],
 )
@@ -254,3 +255,61 @@ def test_messages_in_a_row_are_read_together_and_pairs_are_examples() -> None:
         ("assistant", "Okay."),
     ]
     assert chat.parse([*agreed, ("user", "Two.")], None).target == "de"
+
+
+ANSWERS = (
+    "Number each translated sentence in square brackets.",
+    "Put @@ before and after the translation.",
+    "Write the original first, then the translation below it.",
+    "Surround the result with <out> and </out>.",
+    "Return a list of strings.",
+    "Repeat the source text before the translation.",
+    "Reply as a Markdown table, without any explanation.",
+    "Finish with the word END.",
+    "Add a confidence between 0 and 1.",
+)
+PLAIN = (
+    "Keep names as they are.",
+    "Do not add quotation marks, code fences or brackets.",
+    "If the text is German already, return it unchanged.",
+    "Return nothing but the translated text, without notes, labels or numbering.",
+    "Preserve tags such as <b> and placeholders like {name}.",
+    "Use the vocabulary of medicine.",
+    "Give just the answer.",
+    "Do not wrap the answer in JSON.",
+    "Your reply should contain only the German text.",
+)
+PLACES = (
+    ("Translate the text of the user into German. {rule}", "The lamp went out."),
+    ("You are a translator.\n\nRules:\n- Translate into German.\n- {rule}\n- Add no notes.", "The lamp went out."),
+    (None, "Translate the following text into German. {rule}\n\nThe lamp went out."),
+)
+
+
+@pytest.mark.parametrize(("system", "user"), PLACES)
+def test_an_answer_that_is_not_a_bare_translation_is_accounted_for(system: str | None, user: str) -> None:
+    """What an instruction wants in the answer is there, or the request is not clear; how to translate is no such thing."""
+    for rule in ANSWERS:
+        with pytest.raises(UnclearPrompt):
+            task(user.replace("{rule}", rule), None, system and system.replace("{rule}", rule))
+    for rule in PLAIN:
+        found = task(user.replace("{rule}", rule), None, system and system.replace("{rule}", rule))
+        assert found.texts == ("The lamp went out.",)
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        "Translate the text below into German.\n\nPassage no 3:\nThe lamp went out.",
+        "Translate the text below into German.\n\nThe lamp went out.\n\nIn German:",
+        "Translate the text below into German.\n\nThe lamp went out.\n\nReturn it in a code block.",
+        "Translate the text below into German.\n\nUse a natural tone and keep the original meaning.\n\nThe lamp went out.",
+        "Translate the text below into German.\n\nDirection: English -> German\nMood: calm\n\nThe lamp went out.",
+        "Translate the text below into German.\n\nStyle is free.\n\n<passage>\nThe lamp went out.\n</passage>",
+        "You are a translator.\nTranslate into German what the user sends.\nAdd nothing.\n\nText:",
+    ],
+)
+def test_a_text_with_a_part_of_the_request_in_it_is_not_clear(user: str) -> None:
+    with suppress(UnclearPrompt):
+        found = task(user, "de")
+        assert found.texts == ("The lamp went out.",)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Any
 
-from dragoman.api.compat import chat_answers, chat_languages, chat_text
+from dragoman.api.compat import chat_account, chat_answers, chat_languages, chat_text
 from dragoman.api.compat.chat_languages import AskedLanguages
 from dragoman.api.compat.chat_languages import tag_of as tag_of
 from dragoman.api.compat.chat_schema import Outline, outline
@@ -198,7 +198,6 @@ class _Request:
         if part is not None:
             part = self._checked(part)
         text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.message, self.told)
-        self._check_places(about)
         glossary = {**chat_text.terms(about), **described.options.glossary}
         task = Task(
             (),
@@ -208,12 +207,15 @@ class _Request:
             message=text,
             unused="examples" if self.pairs else "",
         )
-        if not (own.asks or self.said.asks) or not text.strip():
+        if not (own.asks or self.said.asks):
             return _separated(text, most, task)
         made = None
         with suppress(*([UnclearPrompt] if has_schema else [])):
             how = f"{about}\n{described.how}"
             made = form.outline(text, most) if form is not None else chat_answers.read(text, how, most)
+        chat_account.check_places(about, self.message)
+        if form is None and (made is not None or _SEPARATOR.search(text, 0, _SEARCHED) is None):
+            chat_account.check(about, self.message, part, made, target, is_given=has_schema)
         if made is not None:
             return replace(task, texts=tuple(made.texts), reply=made)
         examples = self._examples()
@@ -242,17 +244,9 @@ class _Request:
         is_labelled = len(codes) == len(lines)
         is_said = bool(self.said.targets) or chat_languages.tells(part.about)
         is_request = not is_said and not part.is_marked and any(chat_languages.requested(part.text))
-        if is_request or (is_labelled and len(lines) > 1) or chat_text.has_labels(part):
+        if is_request or (is_labelled and len(lines) > 1):
             raise UnclearPrompt(_NO_PART, param="messages")
         return replace(part, text=part.text.lstrip()[codes[0].end() :]) if is_labelled else part
-
-    def _check_places(self, about: str) -> None:
-        """Raises `UnclearPrompt` where the message has an empty element that its instructions describe: a place for what is no
-        translation."""
-        for place in islice(_EMPTY_ELEMENT.finditer(self.message, max(len(self.message) - _MAX_TOLD, 0)), 10):
-            if f"<{place[1]}" in about and chat_languages.words("wrapped").search(about) is None:
-                message = f"the answer is to have {place[0][:50]!r} filled, which no translation fills: {HELP}"
-                raise UnclearPrompt(message, param="messages")
 
     def _check_task(self) -> None:
         """Raises `NotATranslation` where the messages begin with another task."""
@@ -384,7 +378,6 @@ def _is_html(text: str) -> bool:
 
 
 _CODE_LABEL = re.compile(r"([a-z]{2,3}(?:[-_][A-Za-z]{2,4})?): ")
-_EMPTY_ELEMENT = re.compile(r"<([A-Za-z_]{1,40})>\s{0,9}</\1>")
 _END_TAG = re.compile(
     r"</([A-Za-z][A-Za-z0-9]{0,9})\s*>"
 )  # alternatives in place of the set would take 30 times as long

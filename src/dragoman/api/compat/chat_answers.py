@@ -35,8 +35,6 @@ _OTHER_FORM = re.compile(
     r"(?<!/)\b(?:yaml|xml|csv)\b(?![/ -](?:tags?|elements?|markup|placeholders?)\b)", re.IGNORECASE
 )
 _SENTENCE = re.compile(r"[^.!?。！？;\n]+")
-_TEMPLATE = re.compile(r"(?:^[ \t>*-]*[\w ]{2,30}:[ \t]*[<\[({][^\n]{1,60}[>\])}][ \t]*(?:\n|\Z)){2,}", re.MULTILINE)
-"""An answer of several lines, each with a label."""
 _JSON_REFUSED = re.compile(r"\b(?:no|not|without|never|nor|non)\b[^.\n]{0,40}\bjson\b", re.IGNORECASE)
 _SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
 _SHOWN_ENTRY = re.compile(r"\"(\w{1,40})\"\s*:\s*\{\s*\"")
@@ -85,7 +83,6 @@ def read(message: str, about: str, most: int) -> Outline | None:
 
     Raises `UnclearPrompt` where the texts or the form are not clear, and `TooManyTexts` for over `most`.
     """
-    _check_answer(about)
     parsed = parsed_json(message)
     is_named = _JSON_WANTED.search(about) is not None or (parsed is None and _OBJECT_WANTED.search(about) is not None)
     wants_json = is_named and _JSON_REFUSED.search(about) is None
@@ -109,17 +106,6 @@ def read(message: str, about: str, most: int) -> Outline | None:
     if found is not None and len(found.texts) > most:
         raise TooManyTexts(f"over {most} texts in one call", param="messages")
     return found if found is None or found.texts else None
-
-
-def _check_answer(about: str) -> None:
-    """Raises `UnclearPrompt` where an instruction wants more than a translation: a second one, or what explains it."""
-    sentences = (one[0] for one in _SENTENCE.finditer(about) if words("more").search(one[0]) is not None)
-    more = next((one for one in sentences if words("not").search(one) is None), None)
-    if more is None and (template := _TEMPLATE.search(about)) is not None and "transl" in template[0].lower():
-        more = template[0]
-    if more is not None:
-        message = f"the answer is to have more than the translation: {more.strip()[:100]!r}"
-        raise UnclearPrompt(message, param="messages")
 
 
 # ---- JSON

@@ -22,6 +22,7 @@ from dragoman.errors import InvalidJson, UntranslatableText
 _HEAD, _TAIL = 20_000, 3_000  # characters in which an instruction may be
 _MAX_LINE = 600
 _MAX_COLONS, _MAX_MARKS = 500, 50
+_MAX_IN_LINE = 10  # colons and marks of one line, which is read up to each of them
 _OPENING = re.compile(
     r"^[ \t]*(?P<fence>```|~~~)[\w-]*[ \t]*(?:\n|$)|(?P<quotes>\"\"\"|'''|```)"
     r"|^[ \t]*(?P<rule>[-=*_#~+]{3,})[ \t]*$|^[ \t]*<(?P<tag>[A-Za-z][\w-]{0,40})(?: [^<>\n]{0,100})?>"
@@ -158,11 +159,13 @@ class _Scan:
 
     def introduced(self) -> SplitMessage | None:
         """The text behind the first line or mark that introduces it."""
-        colons, marks = _MAX_COLONS, _MAX_MARKS
+        colons, marks, line, in_line = _MAX_COLONS, _MAX_MARKS, -1, 0
         for opening in _OPENING.finditer(self._message, 0, _HEAD):
             is_colon = opening["colon"] is not None
             colons, marks = colons - is_colon, marks - (not is_colon)
-            if opening.start() < self._skip or min(colons, marks) < 0:
+            start = self._message.rfind("\n", 0, opening.start())
+            line, in_line = start, in_line + 1 if start == line else 0
+            if opening.start() < self._skip or min(colons, marks) < 0 or in_line > _MAX_IN_LINE:
                 continue
             find = self._behind_colon if is_colon else self._between_marks
             part = find(opening)
@@ -498,15 +501,6 @@ def is_labelled(message: str) -> bool:
     if label is None or label["end"] is None:
         return False
     return label_kind(label["name"]) == "text" or _BESIDES.fullmatch(label["name"]) is not None
-
-
-def has_labels(part: SplitMessage) -> bool:
-    """Whether the text has labels in bold letters, as the one before it is."""
-    label = part.before.rstrip().rpartition("\n")[2].strip()
-    return (
-        label.startswith("**")
-        and re.search(r"^\*\*[^\n*]{2,60}[:：]\*\*[ \t]*$", part.text[:_HEAD], re.MULTILINE) is not None
-    )
 
 
 def _has_rules(text: str) -> bool:

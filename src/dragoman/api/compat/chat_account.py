@@ -1,0 +1,289 @@
+"""Whether a reading accounts for all that messages say: a text that has nothing of the request in it, and an answer of the
+shape that the instruction asks for.
+
+A person who reads a request accounts for each line of it. Where one is left (a label, a line of signs, or a request within
+the text; a key, a tag, a mark, or numbers that the instruction wants and the answer has not), the reading is a guess, and its
+answer would be one that the program cannot use. This module does not read: it looks at what the reading found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+
+from dragoman.api.compat import chat_languages
+from dragoman.api.compat.chat_languages import keys, words
+from dragoman.api.compat.chat_schema import Outline
+from dragoman.api.compat.chat_text import HTML, SplitMessage, label_kind
+from dragoman.errors import UnclearPrompt
+
+_READ = 20_000  # characters of an instruction, and of the answer
+_ENDS = 3_000  # characters at the beginning and at the end of a text that are looked at
+_MAX_MARKS = 200
+_SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
+_ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
+_LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
+_LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
+_SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
+_QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
+_KEY = re.compile(r"[\"'](?!(?:key|id|index)\\?[\"']\s*:\s*\{)(\w{1,40})\\?[\"']\s*:(?!:)")
+_ELEMENT = re.compile(r"<([A-Za-z_][\w-]{0,40})>")
+_BLOCK = re.compile(r"^[ \t]*<([A-Za-z_][\w-]{0,40})>[ \t]*$(?=[\s\S]{0,10000}?^[ \t]*</\1>[ \t]*$)", re.MULTILINE)
+_SHOWN_BLOCK = re.compile(r"<([A-Za-z_][\w-]{0,40})>([^<>]{1,100})</\1>")
+_WORD = re.compile(r"[^\W\d_]{2,}|[^\s\w.:\"'*()#>-]")
+_PLACE = re.compile(r"<([A-Za-z_]{1,40})>\s{0,9}</\1>")
+_BOLD_LABEL = re.compile(r"^\*\*[^\n*]{2,60}[:：]\*\*[ \t]*$", re.MULTILINE)
+_CODE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?")
+_KEY_BEFORE = re.compile(r"[\"'](\w{1,40})[\"']\s*:\s*\"?\Z")
+_TEXT_KEYS = frozenset(keys()["text"] + keys()["answer"])
+_OF_INPUT = re.compile(
+    r"^\W*(?:the |an? |each |every )?(?:users?|inputs?|source|messages?|texts?|originals?) (?:\w+ ){0,2}"
+    r"(?:may|will|can|is|are|has|have|contains?|gives?|provides?)\b",
+    re.IGNORECASE,
+)
+_WINDOW = 80  # characters before a text and behind it, where its marks are
+_MARK = re.compile(r"(?<![|=#@%~^&+<>§¶$-])[|=#@%~^&+<>§¶$-]{2,24}(?![|=#@%~^&+<>§¶$-])")
+_NO_MARK = re.compile(r"-+>|=+>|<-+|-{2,}|#{1,6}|>=|<=|={2,3}|\|\||&&|<<|>>|%%|\$\$")
+
+
+def check(
+    about: str, message: str, part: SplitMessage | None, made: Outline | None, target: str, *, is_given: bool
+) -> None:
+    """Raises `UnclearPrompt` where something is not accounted for.
+
+    `about`: the instruction, into the language `target`. `message`: the one with the text. `part`: how it was taken apart,
+    if it was. `made`: the answer's form (None: the translation of the text). `is_given`: that form is given by a schema.
+    """
+    text = part.text if part is not None else message
+    is_one = made is None or (len(made.texts) == 1 and made.texts[0].strip() == text.strip())
+    is_text = is_one or (is_given and text.lstrip()[:1] not in ("[", "{"))
+    left = _left_in_text(about, part, text, target) if is_text else None
+    left = left or (_left_in_items(about, made) if made is not None else None)
+    left = left or (_left_around(part) if part is not None else None)
+    if left is None and not is_given:
+        frame = "".join("".join(parts) for parts in made.literals) if made is not None else ""
+        left = _left_of_form(about[:_READ], message, text, frame)
+    if left is not None:
+        raise _unclear(left)
+
+
+def check_places(about: str, message: str) -> None:
+    """Raises `UnclearPrompt` where the message has an empty element that its instructions describe: a place for what is no
+    translation."""
+    for place in islice(_PLACE.finditer(message[-_READ:]), 10):
+        if f"<{place[1]}" in about and words("wrapped").search(about) is None:
+            raise _unclear(place[0])
+
+
+def _unclear(left: str) -> UnclearPrompt:
+    return UnclearPrompt(f"what {left.strip()[:100]!r} is for is not understood", param="messages")
+
+
+# ---- the text
+
+
+def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str) -> str | None:
+    """What of the request is left in a text."""
+    lines = [line for line in f"{text[:_ENDS]}\n{text[_ENDS:][-_ENDS:]}".splitlines() if line.strip()]
+    if not lines:
+        return about if "\n" in about.strip() else None
+    if part is not None and part.is_marked:
+        return None
+    if _is_for_another(lines[0], target):
+        return None
+    is_own = part is not None
+    is_label = part is not None and part.before.rstrip().endswith((":", "："))
+    return (
+        (_frame(text, lines) if is_own else None)
+        or _labels(lines, is_own=is_own, is_behind=is_label)
+        or _elements_around(text)
+        or _requests(lines, is_own=is_own)
+    )
+
+
+def _frame(text: str, lines: Sequence[str]) -> str | None:
+    """Quotation marks around the whole text, or lines of signs around it."""
+    is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
+    if is_quoted and any(words(kind).match(line.lstrip()) for kind in ("order", "rule") for line in lines[1:]):
+        return lines[0]
+    if _QUOTED.fullmatch(text.strip()) is not None:
+        return text
+    signs = [line for line in (lines[0], lines[-1]) if _SIGNS.fullmatch(line) is not None]
+    return signs[0] if len(lines) > 1 and signs and not text.lstrip().startswith("---\n") else None
+
+
+def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | None:
+    """A label before the text or behind it. `is_behind`: the text stands behind a label already."""
+    labels = [_LABEL.match(line) for line in lines]
+    kinds = [label_kind(label["name"]) if label is not None else None for label in labels]
+    last = labels[-1]
+    is_end = last is not None and len(lines) > 1 and not last["rest"].strip()
+    if is_end and (is_own or kinds[-1] in ("answer", "language")):
+        return lines[-1]
+    for label, line in zip(labels[:20] if len(lines) > 1 else (), lines, strict=False):
+        if label is not None and len(label["rest"]) < 80 and _is_language(label["rest"]):
+            return line
+    if labels[0] is None:
+        return None
+    name, rest = labels[0]["name"], labels[0]["rest"].strip()
+    is_alone = len(lines) > 1 and not rest
+    is_known = kinds[0] in ("text", "answer") and (is_own or _LABEL_WITHIN.search(rest) is None)
+    speaks = words("asks").search(name) is not None and not chat_languages.begins(name)
+    is_other = is_own and (speaks or kinds[0] == "language" or is_alone or not is_behind)
+    if is_known or is_other or (is_own and _QUOTED.fullmatch(rest) is not None):
+        return lines[0]
+    behind = [kind for label, kind in zip(labels[1:], kinds[1:], strict=True) if label is not None]
+    is_record = bool(behind) and len(behind) == len(lines) - 1
+    return lines[0] if is_record and kinds[0] is not None else None
+
+
+def _is_language(value: str) -> bool:
+    """Whether a value is a language's name, or two with a sign between."""
+    return any(chat_languages.tag_of(one) is not None for one in re.split(r"->|→|=>|➜", value.strip(" *")))
+
+
+def _elements_around(text: str) -> str | None:
+    """An element on lines of its own, which HTML does not have, within a text that is no markup."""
+    for found in islice(_BLOCK.finditer(text[-_READ:]), 10) if not text.lstrip().startswith("<") else ():
+        if found[1].lower() not in HTML and found[1].lower() not in ("svg", "script", "style", "section", "details"):
+            return f"<{found[1]}>"
+    return None
+
+
+def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
+    """A line that asks for a translation, or is a rule for one."""
+    for line in lines if is_own else lines[:1] if len(lines) > 1 else ():
+        is_order = words("rule").match(line.lstrip(" -*#")) is not None
+        if is_own and is_order and words("manner").search(line) is not None:
+            return line
+        if is_own and line is lines[-1] and len(lines) > 1 and words("order").match(line) is not None:
+            return line
+        is_rule = is_own and (words("rule_line").match(line) is not None and words("asks").search(line) is not None)
+        is_question = not is_own and line.rstrip().endswith(("?", "？"))
+        is_request = not is_question and chat_languages.begins(line) and words("follows").search(line) is not None
+        if is_rule or (is_request and words("text").search(line) is not None):
+            return line
+    return None
+
+
+def _is_for_another(line: str, target: str) -> bool:
+    """Whether a line asks for a translation into other languages only: it is a text about translating."""
+    targets = chat_languages.read(line).targets
+    return bool(targets) and all(one.partition("-")[0] != target.partition("-")[0] for one in targets)
+
+
+def _left_in_items(about: str, made: Outline) -> str | None:
+    """A text of several that is a language's code, or an element alone, or of a field that is not one of texts."""
+    shown = frozenset(_KEY.findall(about[:_READ]))
+    for text, literals in islice(zip(made.texts, made.literals, strict=False), _MAX_MARKS):
+        if _ELEMENT.fullmatch(text.strip()) or (_CODE.fullmatch(text) and chat_languages.tag_of(text) is not None):
+            return text
+        key = _KEY_BEFORE.search("".join(literals)[-80:])
+        if key is not None and key[1] in shown and not key[1].isdigit() and key[1].lower() not in _TEXT_KEYS:
+            return key[1]
+    for literals in () if made.is_json else islice(made.literals, _MAX_MARKS):
+        if words("asks").search(between := _ELEMENT.sub("", "".join(literals))) and len(between) > _WINDOW // 2:
+            return between
+    return None
+
+
+def _left_around(part: SplitMessage) -> str | None:
+    """Another text, with a label, before the one that was found, or behind it."""
+    lines = [line for line in part.before[:_READ].rstrip().splitlines() if line.strip()]
+    bold = _BOLD_LABEL.search(part.text[:_READ]) if lines and _BOLD_LABEL.match(lines[-1]) is not None else None
+    if bold is not None:
+        return bold[0]
+    for line, following in pairwise(lines):
+        label = _LABEL.fullmatch(line)
+        is_text = (
+            label is not None and not label["rest"].strip(" *") and words("text").search(label["name"]) is not None
+        )
+        if is_text and _QUOTED.fullmatch(following.strip()) is not None:
+            return following
+    return None
+
+
+# ---- the answer's form
+
+
+def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None:
+    """What an instruction wants in the answer, and the answer has not."""
+    at = max(message.rfind(text[:200]), 0)
+    before, after = message[max(at - _WINDOW, 0) : at].split(), message[at + len(text) :][:_WINDOW].split()
+    around = " ".join([*before[-1:], *after[:1]])  # the marks that the text stands between
+    has = f"{frame[:_READ]}\n{text[:_READ]}\n{around}"
+    return _keys(about, text, frame) or _elements(about, has) or _marks(about, has) or _shape(about, frame, has)
+
+
+def _keys(about: str, text: str, frame: str) -> str | None:
+    """A key of JSON that is shown, and that neither the answer nor the message has."""
+    known = {*_KEY.findall(frame[:_READ]), *_KEY.findall(text[:_READ])}
+    if not frame.strip():
+        return None
+    shown = (name for name in islice(_KEY.findall(about), _MAX_MARKS) if not any(map(str.isdigit, name)))
+    return next((name for name in shown if name not in known), None)
+
+
+def _demands(about: str) -> Iterator[str]:
+    """The clauses of an instruction about the answer that are no prohibition, and do not tell what stays.
+
+    A negation, or a condition, holds until a clause begins anew. What stands before the request in its sentence leads to it.
+    """
+    for sentence in islice(_SENTENCE.finditer(about), 1_000):
+        is_off = False
+        clauses = re.split(r"[,，]|\b(?=and\b|then\b)", sentence[0])
+        request = next((place for place, one in enumerate(clauses) if chat_languages.read(one).targets), 0)
+        for clause in clauses[request:]:
+            is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
+            if not is_off and not words("kept").search(clause) and not _OF_INPUT.search(clause):
+                yield clause
+
+
+def _elements(about: str, has: str) -> str | None:
+    """An element that the answer is to have."""
+    for one in _demands(about):
+        for found in _ELEMENT.finditer(one) if words("answered").search(one) is not None else ():
+            name = found[1]
+            is_closed = f"</{name}>" in about or f"<{name}> tag" in about
+            if is_closed and name.lower() not in HTML and not words("context").search(name) and f"<{name}" not in has:
+                return found[0]
+    for shown in islice(_SHOWN_BLOCK.finditer(about), _MAX_MARKS):
+        is_placeholder = words("asks").search(shown[2]) or words("text").search(shown[2])
+        is_about = words("context").search(shown[1].replace("_", " ")) is not None
+        if is_placeholder and not is_about and shown[1].lower() not in HTML and f"<{shown[1]}" not in has:
+            return shown[0]
+    return None
+
+
+def _marks(about: str, has: str) -> str | None:
+    """A mark that the answer is to have."""
+    for one in _demands(about):
+        is_answer = words("answered").search(one) is not None or words("order").search(one) is not None
+        for found in _MARK.finditer(one) if is_answer else ():
+            if _NO_MARK.fullmatch(found[0]) is None and found[0] not in has:
+                return one
+    return None
+
+
+def _shape(about: str, frame: str, has: str) -> str | None:
+    """A clause that wants more than a bare translation, where the answer is one."""
+    if frame.strip():
+        return None
+    for one in _demands(about):
+        is_request = bool(chat_languages.read(one).targets)
+        is_order = (
+            not is_request
+            and words("order").search(one) is not None
+            and _WORD.search(_without_plain(one, has)) is not None
+        )
+        if is_order or (words("answered").search(one) and words("shape").search(one)):
+            return one
+    return None
+
+
+def _without_plain(clause: str, has: str) -> str:
+    """What a clause about the answer says besides that it is the translation: no text, language, manner or mark of it."""
+    for kind in ("plain", "text", "manner"):
+        clause = words(kind).sub(" ", clause)
+    return _WORD.sub(lambda found: " " if found[0] in has or chat_languages.tag_of(found[0]) else found[0], clause)
