@@ -4,7 +4,7 @@
 
 Every route of the app (`tests/bounded_work.py`) is sent bodies of every shape in three sizes, and asked for all that an account with
 a full storage has, by a server over the fake pipeline; `tests/measured_server.py` says what is measured and how. `--only` names
-rows by a part of their method and path. Ctrl-C ends it and keeps what was measured. The exit code is 1 where something is over a limit. The last line of stdout is JSON.
+rows by a part of their method and path; a results file that exists keeps its other rows. Ctrl-C ends it and keeps what was measured. The exit code is 1 where something is over a limit. The last line of stdout is JSON.
 """
 
 from __future__ import annotations
@@ -67,6 +67,20 @@ def _listed(case: Case) -> dict[str, Any]:
     return listed | {"faults": case.faults}
 
 
+def _merged(before: Measurement, now: Measurement) -> Measurement:
+    """An earlier measurement in which these rows are replaced."""
+    again = {(case["method"], case["route"]) for case in now.data["cases"]}
+    kept = [case for case in before.data["cases"] if (case["method"], case["route"]) not in again]
+    order = {(row.method, row.route): number for number, row in enumerate(ROWS)}
+    before.data["cases"] = sorted(
+        [*kept, *now.data["cases"]], key=lambda case: order.get((case["method"], case["route"]), len(order))
+    )
+    machine, started_at = now.conditions["machine"], now.conditions["started_at"]
+    later = {"started_at": started_at, "machine": machine, "routes": len(again)}
+    before.data.setdefault("later", []).append(later)
+    return before
+
+
 # ---- the page
 
 _PAGE = """# Bounded work
@@ -92,7 +106,7 @@ before a translation: translating is bounded by quotas and admission, and gives 
 
 All of these are CPU times, since other work of the machine makes wall times longer: the loop's hold is what the process used of the CPU
 between two of the loop's turns (`tests/watched_server.py`), and of a read of another key only what the server worked meanwhile counts.
-{count} cases of {rows} of the {of} routes, {over} over a limit. Measured {created_at} on {machine}.
+{count} cases of {rows} of the {of} routes, {over} over a limit. Measured {created_at} on {machine}{later}.
 
 What stores or searches tens of thousands of entries in one request has limits of its own:
 
@@ -135,6 +149,10 @@ def page(results: Measurement) -> str:
         over=len(over),
         created_at=conditions["started_at"],
         machine=f"{conditions['machine']['cpu']}, {conditions['machine']['cores']} cores",
+        later="".join(
+            f"; {one['routes']} of the routes {one['started_at']} on {one['machine']['cpu']}, {one['machine']['cores']} cores"
+            for one in results.data.get("later", ())
+        ),
         faults=_table(["route", "shape", "what"], over) if over else "Nothing.",
         routes=_routes(cases),
     )
@@ -189,6 +207,8 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print each case, not only those over a limit")
     options = parser.parse_args()
     results = Measurement.read(options.render) if options.render else asyncio.run(_measure(options))
+    if options.only and options.out is not None and options.out.exists():
+        results = _merged(Measurement.read(options.out), results)
     results.write(options.out)
     if options.page is not None:
         options.page.write_text(page(results))
