@@ -99,9 +99,9 @@ async def test_a_file_in_and_the_same_file_out_as_often_as_wanted(client: Client
 
 
 async def test_what_is_no_longer_approved_is_no_longer_in_the_memory_of_edits(client: Client) -> None:
-    document = await client.done(await client.upload(b"The old map.\n\nThe new map.\n\nThe red map.\n"))
+    document = await client.done(await client.upload(b"The old map.\n\nThe new map.\n\nThe red map.\n\nThat\n\nThat\n"))
     path = f"/{document['id']}/segments"
-    [machine, second, _] = (await client.call("GET", path)).json()["segments"]
+    [machine, second, *_] = (await client.call("GET", path)).json()["segments"]
 
     async def remembered() -> dict[str, str]:
         answer = await client.http.get("/v1/memories/edits/entries", headers=client.headers)
@@ -122,6 +122,10 @@ async def test_what_is_no_longer_approved_is_no_longer_in_the_memory_of_edits(cl
     assert await remembered() == {"The new map.": "別の地図"}  # that is another's
     await client.call("PATCH", f"{path}/1", json={"translation": second["translation"], "reviewed": False})
     assert await remembered() == {"The new map.": "別の地図"}
+    both = [{"n": n, "translation": "あれ"} for n in (3, 4)]
+    await client.call("PATCH", path, json={"edits": both})
+    await client.call("PATCH", f"{path}/4", json={"reviewed": False})
+    assert "That" in await remembered()  # the other one is approved still
     await client.http.delete("/v1/memories/edits", headers=client.headers)
 
 

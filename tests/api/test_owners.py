@@ -181,6 +181,10 @@ async def test_an_operator_shares_a_glossary_and_takes_it_back(server: Server) -
     path = f"/v1/glossaries/{server.stored['operator'].id}"
     answer = await server.call("a", "PATCH", f"/v1/glossaries/{server.stored['a'].id}", json={"shared": True})
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
+    for name, status in (("a/b", 422), ("shared", 409)):
+        answer = await server.call("operator", "PATCH", path, json={"name": name, "shared": True})
+        assert answer.status_code == status
+        assert (await server.call("a", "GET", path)).status_code == 404, "what is refused is not shared"
     shared = (await server.call("operator", "PATCH", path, json={"name": "terms", "shared": True})).json()
     assert (shared["name"], shared["shared"], shared["changeable"], shared["shareable"]) == ("terms", True, True, True)
     seen = (await server.call("a", "GET", path)).json()

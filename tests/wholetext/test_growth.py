@@ -210,6 +210,14 @@ def test_a_shape_of_a_fixed_height_is_reported_in_odp(
     assert odf_grown(body, "presentation", growth) == ["slide 1"] * is_reported
 
 
+@pytest.mark.parametrize(
+    "beside", ["<text:span>stray</text:span>", f"<text:p><![CDATA[<a:{'b' * 100_000}<b]]></text:p>"]
+)
+def test_a_shape_with_text_in_no_paragraph_or_signs_of_tags_in_its_text_is_written(beside: str) -> None:
+    box = f"<draw:text-box>{beside}<text:p>{WORDS}</text:p></draw:text-box>"
+    odf_grown(f'<draw:page><draw:frame draw:style-name="gr1" {SIZE}>{box}</draw:frame></draw:page>', "presentation", 4)
+
+
 @pytest.mark.parametrize(("box", "is_reported"), [("", True), ('fo:min-height="2.54cm"', False)])
 @pytest.mark.parametrize("around", ["paragraph", "page"])
 def test_a_text_box_of_a_fixed_height_is_reported_in_odt(around: str, box: str, is_reported: bool) -> None:

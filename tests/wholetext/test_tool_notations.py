@@ -79,6 +79,7 @@ def test_tags_are_pairs(source: str, text: str) -> None:
         "[door opens]", "[Music]", "[laughs] Hello [in English]", "Usage: tool [options] [FILE]...", "see [note] below",
         "Press [i] to go", "a well-known e-mail - not here", "--More--", "[NAME=VALUE]", "100% of it", "50% off", "Wait! stop",
         "&from", "Sa&ve as", "&copy", "Do &not copy it", "Bed&breakfast, Q&a", "Go to ?a=1&b=2&c=3", "[default=N]",
+        "Save &changes and &discard rest", "Vino tarde -y se fue.", "He left -I think so.",
         "[[One page]]",
         "He said: Yes, :( and so on", "either | or", "1 < 2 is [true]", "Thirty-one -- or so", "§ 3 BGB", "the £5 note",
     ],

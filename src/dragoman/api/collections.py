@@ -98,13 +98,11 @@ async def change(store: Collections, account: Account, reference: str, body: Cha
     if body.name is None and body.shared is None:
         raise InvalidRequest("what is to be changed is missing: name or shared", param="name")
     stored = await changeable(store, account, reference)
-    if body.shared is not None and body.shared != stored.is_shared:
-        if not _is_sharer(account):
-            raise Forbidden(f"a {store.kind} is shared with an operator's key, or with `dragoman {store.plural} share`")
-        stored = await store.give(stored.account_id, stored.id, SERVER if body.shared else account.id)
-    if body.name is not None:
-        stored = await store.rename(stored.account_id, stored.id, body.name)
-    return stored
+    if body.shared is None or body.shared == stored.is_shared:
+        return stored if body.name is None else await store.rename(stored.account_id, stored.id, body.name)
+    if not _is_sharer(account):
+        raise Forbidden(f"a {store.kind} is shared with an operator's key, or with `dragoman {store.plural} share`")
+    return await store.give(stored.account_id, stored.id, SERVER if body.shared else account.id, body.name)
 
 
 async def deletable(store: Collections, account: Account, reference: str) -> StoredCollection:

@@ -520,13 +520,19 @@ class Documents:
             raise UnknownDocument("the document was deleted")
         if self._remembers_edits:
             done = [one for one in edits if one.n not in set(edited.conflicts)]
-            await self._remember(document, done, segments)
+            await self._remember(document, done, segments, all_equal=all_equal)
         return edited
 
     async def _remember(
-        self, document: StoredDocument, edits: Sequence[SegmentEdit], before: Mapping[int, StoredSegment]
+        self,
+        document: StoredDocument,
+        edits: Sequence[SegmentEdit],
+        before: Mapping[int, StoredSegment],
+        *,
+        all_equal: bool,
     ) -> None:
-        """Have the account's memory of edits know what is approved now, and no longer what was approved before."""
+        """Have the account's memory of edits know what is approved now, and no longer what was approved before: where others
+        of the same source are not edited with it, they may still be approved."""
         if document.source is None:
             return
         memories, place = self._parts.memories, (document.account_id, EDITS, document.source, document.target)
@@ -535,7 +541,7 @@ class Documents:
             was = before[edit.n]
             if edit.reviewed:
                 approved.append((was.source, edit.translation or was.translation or ""))
-            elif was.reviewed:
+            elif was.reviewed and (all_equal or not was.equal):
                 withdrawn.append((was.source, was.translation or ""))
         if withdrawn:
             await memories.forget(*place, withdrawn)

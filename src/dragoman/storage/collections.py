@@ -139,10 +139,14 @@ class Collections:
         """Rename an account's own collection without a new version."""
         return await self._move("rename", account_id, reference, account_id, self.checked_name(name))
 
-    async def give(self, account_id: str, reference: str, new_owner: str) -> StoredCollection:
-        """Give an account's own collection to another one, or, with `SERVER`, share it. Raises what creation raises for the
-        new owner, and what `_check_new_owner` does; `invalid` for a name that is never shared."""
-        return await self._move("share" if new_owner == SERVER else "give", account_id, reference, new_owner)
+    async def give(self, account_id: str, reference: str, new_owner: str, name: str | None = None) -> StoredCollection:
+        """Give an account's own collection to another one, or, with `SERVER`, share it; with `name` under another name.
+
+        Raises what creation raises for the new owner, and what `_check_new_owner` does; `invalid` for a name that is never
+        shared.
+        """
+        change, name = "share" if new_owner == SERVER else "give", None if name is None else self.checked_name(name)
+        return await self._move(change, account_id, reference, new_owner, name)
 
     async def _move(
         self, change: str, account_id: str, reference: str, new_owner: str, new_name: str | None = None

@@ -151,7 +151,7 @@ def _room(shape: Element, frame: Element, value: Callable[[str], str], in_writer
 # ---- texts
 
 
-_TAG = re.compile(r"<(/?)([\w.-]+:[\w.-]+)([^<>]*?)(/?)>|([^<>]+)")
+_TAG = re.compile(r"<(/?)([\w.-]++:[\w.-]++)([^<>]*?)(/?)>|([^<>]++)")
 _STYLE_NAME = re.compile(r"\stext:style-name=[\"']([^\"']*)[\"']")
 _BLANKS = {"text:line-break": ("", True), "text:tab": (" ", False), "text:s": (" ", False)}
 _STYLED = {"text:p": "paragraph", "text:h": "paragraph", "text:span": "text"}
@@ -189,6 +189,7 @@ def _portions(xml: str, styles: Styles, look: Look) -> list[list[Portion]]:
             looks += [] if is_empty else [own]
         elif len(looks) > 1 and (text or name in _BLANKS):
             shown, breaks = (unescape(text), False) if text else _BLANKS[name]
+            paragraphs += [] if paragraphs else [[Portion("", looks[-1].size)]]  # text that stands in none
             paragraphs[-1].append(Portion(shown, looks[-1].size, looks[-1].bold, breaks))
     return paragraphs
 

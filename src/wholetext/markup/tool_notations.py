@@ -28,6 +28,8 @@ class ToolNotation:
 _NAME = r"[A-Za-z_][\w.:-]{0,40}"
 _W = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u052f"
 _OPTION = r"[a-z][A-Za-z0-9]{0,63}(?:-[A-Za-z0-9]{1,63}){0,9}"
+_NO_WORD = r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]"
+"""An option of one letter in prose: no vowel, which is a word in many languages (Spanish `y` and `o`, Italian `e`)."""
 _CLOSING_DASH = r"(?![^\n]{0,100}\w--?(?:[\s.,;:!?)]|\Z))"
 """None ends a phrase that a dash begins."""
 _VALUE = r"(?:\"[^\"<>\[\]\n]{0,200}\"|'[^'<>\[\]\n]{0,200}'|[^\s<>\[\]{}\"']{1,200})"
@@ -149,7 +151,7 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         rf"(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-]){_CLOSING_DASH}"
         rf"|(?<![^\n])--(?:{_OPTION}(?==|  )|[a-z][A-Za-z0-9]{{0,63}}-{_OPTION}(?![{_W}-]))"
         rf"|(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z])|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])"
-        rf"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])|(?<=[{_W}]{{2}} )-[A-Za-z](?![{_W}'’-]){_CLOSING_DASH}"
+        rf"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])|(?<=[{_W}]{{2}} )-{_NO_WORD}(?![{_W}'’-]){_CLOSING_DASH}"
         rf"|(?<=[\]>] )-[a-z](?![{_W}'’-])",
         ("--verbose", "-v, --verbose", "--dry-run"),
         "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
@@ -181,9 +183,10 @@ _LINKS = {
 (https://www.sphinx-doc.org/en/master/usage/referencing.html), and links of reStructuredText."""
 _WHOLE_LINKS = tuple(re.compile(f"({before}){text}({behind})") for before, text, behind in _LINKS.values())
 _HALVES = {name: (re.compile(before), re.compile(behind)) for name, (before, _, behind) in _LINKS.items()}
-_COLOUR = re.compile(r"&(?:[0-9a-fk-or](?![a-z]{0,30};)(?!=)|#[0-9A-Fa-f]{6}(?!;))")
+_COLOUR = re.compile(r"&(?:[0-9a-fk-or](?![A-Za-z0-9]{0,30};)(?!=)|#[0-9A-Fa-f]{6}(?!;))")
 _BEGINS_TEXT = re.compile(rf"(?<![{_W}&])(?:{_COLOUR.pattern})+(?=[^\s;=])")
 _BEFORE_CAPITAL = re.compile(r"[A-Z\u0400-\U0003ffff]")
+_NO_KEY = re.compile(rf"(?<![{_W}&])(?:{_COLOUR.pattern})(?:{_COLOUR.pattern}|(?=[^\sa-z;=]))")  # of a menu's label
 _CONVERSION = re.compile(r"(?<!%)%[sd](?![\w%])")
 _BEFORE_WORD = re.compile(r"(?<!%)%[sd](?=[a-z]{2,32}(?![a-z_]))")
 
@@ -212,7 +215,7 @@ def half_of_link(kept: str) -> tuple[Literal["open", "close"], str] | None:
 
 def _colours(text: str) -> Iterator[tuple[int, int]]:
     """Yield the codes of colours of a text that has several, or one that no menu has: a label has one letter for its key."""
-    first = _BEGINS_TEXT.search(text)
+    first = _BEGINS_TEXT.search(text) if _NO_KEY.search(text) else None
     if first and (
         len(first[0]) > 2 or _BEGINS_TEXT.search(text, first.end()) or _BEFORE_CAPITAL.match(text, first.end())
     ):
