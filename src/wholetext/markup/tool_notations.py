@@ -186,7 +186,9 @@ _HALVES = {name: (re.compile(before), re.compile(behind)) for name, (before, _, 
 _COLOUR = re.compile(r"&(?:[0-9a-fk-or](?![A-Za-z0-9]{0,30};)(?!=)|#[0-9A-Fa-f]{6}(?!;))")
 _BEGINS_TEXT = re.compile(rf"(?<![{_W}&])(?:{_COLOUR.pattern})+(?=[^\s;=])")
 _BEFORE_CAPITAL = re.compile(r"[A-Z\u0400-\U0003ffff]")
-_NO_KEY = re.compile(rf"(?<![{_W}&])(?:{_COLOUR.pattern})(?:{_COLOUR.pattern}|(?=[^\sa-z;=]))")  # of a menu's label
+_NO_KEY = re.compile(  # of a menu's label, which stands before a letter
+    rf"(?<![{_W}&])(?:&#|&[0-9](?=[a-z])|(?:{_COLOUR.pattern})(?:{_COLOUR.pattern}|(?=[^\sa-z;=])))"
+)
 _CONVERSION = re.compile(r"(?<!%)%[sd](?![\w%])")
 _BEFORE_WORD = re.compile(r"(?<!%)%[sd](?=[a-z]{2,32}(?![a-z_]))")
 
