@@ -1,15 +1,38 @@
-"""Results of `make chaos`: what is counted, how a file is continued, and the page that shows them."""
+"""`make chaos`: which faults are counted, how a results file is continued, the page that shows it, and its PostgreSQL."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from dragoman.pipelines.fake import FakePipeline, circling
+from dragoman.settings import AuthSettings, DocumentSettings, Settings
+from dragoman.storage.database import Database
+from dragoman.storage.keys import Keys
+from dragoman.types import Account
 from dragoman_bench.bench.measurement import Measurement
-from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Verdict
-from dragoman_bench.chaos.run import has_failed, next_seed, shown_in, table
+from dragoman_bench.bench.progress import NoProgress
+from dragoman_bench.chaos import faults, stage
+from dragoman_bench.chaos import run as runs
+from dragoman_bench.chaos.clients import Http, MixedLoad, session
+from dragoman_bench.chaos.faults import FaultKind, NotInjected, Scene
+from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Ledger, Outages, Verdict
+from dragoman_bench.chaos.run import ChaosRun, has_failed, next_seed, shown_in, table
+from dragoman_bench.chaos.stage import ChaosServer, Postgres, Stage, StageFault
+from tests.pipelines.conftest import TOKENIZER
 from tests.processes import ROOT
+from tests.serving import served, service_over
+from tests.waiting import HANG_S
 
 PUBLISHED = Measurement.read(ROOT / "results" / "chaos.json")
 
@@ -43,3 +66,142 @@ def test_the_page_shows_the_published_results() -> None:
     page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
     assert shown_in(page, PUBLISHED) == page, "run make results"
     assert not has_failed(PUBLISHED)
+
+
+# ---- a fault that is not injected
+
+
+def started(program: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+
+
+@asynccontextmanager
+async def scene_of(tmp_path: Path, program: str) -> AsyncGenerator[Scene]:
+    """A scene with a program in Python as its server."""
+    outages = Outages()
+    with started(program) as process:
+        assert process.stdout is not None
+        server = ChaosServer(tmp_path, (), outages, process=process)
+        try:
+            await asyncio.to_thread(process.stdout.readline)  # it runs
+            async with session() as http:
+                load = MixedLoad(Http(http), Ledger(outages), [server.url], {}, seed=1)
+                yield Scene(Stage("one", [server], "", {}), load, Random(1))
+        finally:
+            server.kill()
+
+
+ALONE = "import time; print(flush=True); time.sleep(1000)"
+WITH_ENGINE = (
+    "import subprocess, sys;"
+    f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)', '{faults.ENGINE}']);"
+    "print(flush=True); sys.exit(child.wait())"
+)
+
+
+@pytest.mark.parametrize("inject", [faults.engine_killed, faults.worker_killed, faults.replica_killed])
+async def test_a_fault_without_its_process_says_so_and_excuses_nothing(
+    inject: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "APPEARS_S", 0.1)
+    async with scene_of(tmp_path, ALONE) as scene:
+        with pytest.raises(NotInjected, match=r"no process .* appeared within 0\.1 s"):
+            await inject(scene)
+        [url] = scene.load.urls
+        assert not scene.load.ledger.outages.excuse(url, 0.0, float("inf"))
+
+
+async def test_a_process_that_is_there_gets_its_signal(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, WITH_ENGINE) as scene:
+        process = scene.stage.servers[0].process
+        assert process is not None
+        await faults.engine_killed(scene)
+        await asyncio.to_thread(process.wait, HANG_S)
+        assert process.returncode == 256 - signal.SIGKILL  # what it waited for was killed
+
+
+@asynccontextmanager
+async def staged_in_process(_: Any, folder: Path, outages: Outages) -> AsyncGenerator[Stage]:
+    """A server in the test's own event loop."""
+    storage_url = f"sqlite:///{folder}/dragoman.db"
+    database = Database(storage_url)
+    await database.open()
+    made = Keys(database)
+    keys = {name: (await made.create(Account("", name)))[1] for name in stage.KEYS}
+    documents = DocumentSettings(folder=str(folder / "documents"))
+    settings = Settings(auth=AuthSettings(mode="keys", refresh_s=0.2), documents=documents)
+    async with served(service_over(FakePipeline(circling(TOKENIZER)), settings, database=database)) as client:
+        assert client.base_url.port is not None
+        yield Stage("one", [ChaosServer(folder, (), outages, client.base_url.port)], storage_url, keys)
+    await database.close()
+
+
+async def test_only_faults_that_were_injected_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted, tried = asyncio.Event(), list[str]()
+
+    async def absent(_: Scene) -> None:
+        tried.append("absent")
+        raise NotInjected("nothing is there")
+
+    async def present(_: Scene) -> None:
+        tried.append("present")
+        if "absent" in tried:
+            interrupted.set()
+
+    monkeypatch.setattr(runs, "FAULTS", (FaultKind("absent", absent), FaultKind("present", present)))
+    monkeypatch.setattr(runs, "FOLDER", tmp_path / "chaos")
+    monkeypatch.setattr(runs, "PAUSE_S", (0.0, 0.1))
+    monkeypatch.setattr(runs, "staged", staged_in_process)
+    results = Measurement("chaos", PUBLISHED.conditions)
+    await ChaosRun(results, "one", HANG_S, 1, NoProgress()).run(interrupted)
+    times = {name: len(row["recovered_s"]) for name, row in results.data["faults"].items()}
+    assert "absent" in tried
+    assert times.get("one: absent", 0) == 0
+    assert times["one: present"] == tried.count("present")
+    assert results.data["findings"] == []
+    assert f" and {tried.count('present')} faults in " in runs.conditions(results)
+
+
+# ---- PostgreSQL that does not start
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
+    """A folder for programs in the place of PostgreSQL's, which any user may read; temporary folders are made in it."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        monkeypatch.setattr(stage, "postgres_programs", lambda: Path(name))
+        yield Path(name)
+
+
+def write_program(path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def fault_of_postgres(programs: Path) -> str:
+    """What its fault says; nothing is left of it."""
+    with pytest.raises(StageFault) as raised, Postgres.running():
+        pytest.fail("it runs")
+    assert not list(programs.glob("dragoman-chaos-*"))
+    return raised.value.message
+
+
+def test_a_failing_initdb_is_a_clear_fault_and_leaves_nothing(programs: Path) -> None:
+    write_program(programs / "initdb", "echo 'initdb: error: no space is left' >&2; exit 7")
+    message = fault_of_postgres(programs)
+    assert "/initdb" in message
+    assert message.endswith(" non-zero exit status 7. initdb: error: no space is left")
+
+
+def test_a_start_that_fails_says_what_the_server_said(programs: Path) -> None:
+    write_program(programs / "initdb", "mkdir data")
+    write_program(programs / "pg_ctl", "echo 'FATAL: no port is free' >log; echo 'Examine the log.'; exit 1")
+    message = fault_of_postgres(programs)
+    assert "'start'" in message
+    assert message.endswith(" Examine the log. / FATAL: no port is free")
+
+
+def test_a_program_that_is_not_there_is_a_clear_fault(programs: Path) -> None:
+    assert "initdb" in fault_of_postgres(programs)

@@ -263,11 +263,18 @@ class MixedLoad:
         `settle_s`: how long the servers may take to add up what they have charged.
         """
         for key in self.keys:
-            found = (await self.asked("GET", "/v1/documents", key))["documents"]
-            self.ledger.audit_documents(key, [one["name"] for one in found])
+            self.ledger.audit_documents(key, await self._document_names(key))
             await self._audit_segments(key)
             self.ledger.audit_memory(key, await self._memory_entries(key))
             await self._audit_usage(key, settle_s)
+
+    async def _document_names(self, key: str) -> list[str]:
+        """Of all pages. By id: one that is stored meanwhile moves others to the next page, where they are no second ones."""
+        names, offset = dict[str, str](), 0
+        while page := (await self.asked("GET", f"/v1/documents?offset={offset}", key))["documents"]:
+            names |= {one["id"]: one["name"] for one in page}
+            offset += len(page)
+        return [*names.values()]
 
     async def _audit_segments(self, key: str) -> None:
         for sent in [one for one in self.ledger.documents if one.key == key and one.id]:

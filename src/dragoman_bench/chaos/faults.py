@@ -13,6 +13,7 @@ from time import monotonic
 
 import psutil
 
+from dragoman.errors import DragomanError
 from dragoman_bench.chaos.clients import Manner, MixedLoad
 from dragoman_bench.chaos.oracle import CALLS, SentCall, text_call
 from dragoman_bench.chaos.stage import MOST_CHARACTERS, STAGES, ChaosServer, Stage, StageName
@@ -25,6 +26,12 @@ APPEARS_S = 20.0
 """How long a process is waited for."""
 FLOOD = 10
 """A flood's characters, in times of what servers admit."""
+
+
+class NotInjected(DragomanError):
+    """There was nothing that the fault could be injected into."""
+
+    code = "not_injected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +52,27 @@ class Scene:
         await asyncio.gather(*(self.load.call(one, self.load.url(one.number), manner()) for one in calls))
 
 
-async def _signal(scene: Scene, title: str, number: signal.Signals) -> None:
-    """Send a signal to a process, once there is one, of one of the servers."""
+async def _found(scene: Scene, title: str) -> psutil.Process:
+    """A process, once there is one, of one of the servers. Raises `NotInjected` where none appears."""
     end_s = monotonic() + APPEARS_S
     while monotonic() < end_s:
         found = [one for server in scene.stage.servers for one in server.below(title)]
         if found:
-            with suppress(psutil.NoSuchProcess):
-                scene.rng.choice(found).send_signal(number)
-            return
+            return scene.rng.choice(found)
         await asyncio.sleep(0.02)
+    raise NotInjected(f"no process {title} appeared within {APPEARS_S:g} s")
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    """Send a signal. Raises `NotInjected` where the process has ended."""
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess as error:
+        raise NotInjected(f"process {error.pid} ended before its signal") from None
+
+
+async def _signal(scene: Scene, title: str, number: signal.Signals) -> None:
+    _send(await _found(scene, title), number)
 
 
 async def engine_killed(scene: Scene) -> None:
@@ -72,9 +90,12 @@ async def worker_killed(scene: Scene) -> None:
 async def replica_killed(scene: Scene) -> None:
     """Streams that it has begun are cut; HAProxy sends other calls to the other one. Of its usage a second may be lost."""
     server, outages = scene.stage.servers[0], scene.load.ledger.outages
+    replica = await _found(scene, REPLICA)
     outages.begin(server.url, monotonic())
-    await _signal(scene, REPLICA, signal.SIGKILL)
-    outages.end(server.url, monotonic())
+    try:
+        _send(replica, signal.SIGKILL)
+    finally:
+        outages.end(server.url, monotonic())
 
 
 async def server_killed(scene: Scene) -> None:
@@ -156,8 +177,9 @@ def _begin(database: sqlite3.Connection) -> None:
 
 async def database_restarted(scene: Scene) -> None:
     """PostgreSQL, without a checkpoint: as after a crash."""
-    if scene.stage.postgres is not None:
-        await asyncio.to_thread(scene.stage.postgres.control, "restart", "-m", "immediate")
+    if scene.stage.postgres is None:
+        raise NotInjected("the servers have no PostgreSQL")
+    await asyncio.to_thread(scene.stage.postgres.control, "restart", "-m", "immediate")
 
 
 async def _limited(server: ChaosServer, resource: int, limit: Callable[[psutil.Process], int]) -> None:
@@ -189,7 +211,7 @@ async def handles_used_up(scene: Scene) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """A kind of fault. `stages`: where it exists."""
+    """A kind of fault. `inject`: raises `NotInjected` where it could not; `stages`: where it exists."""
 
     name: str
     inject: Callable[[Scene], Awaitable[None]]

@@ -67,8 +67,9 @@ class Outages:
         )
 
     def may_lose_charge(self, url: str, ended_s: float) -> bool:
-        """Whether a call that was answered then may not be charged."""
-        return any(0 <= one.began_s - ended_s <= CHARGE_LOSS_S for one in self._of[url] if not one.is_orderly)
+        """Whether a call that was answered then may not be charged. An answer may be read after the server's end, from the
+        socket."""
+        return any(one.began_s - CHARGE_LOSS_S <= ended_s <= one.ended_s for one in self._of[url] if not one.is_orderly)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +192,8 @@ class Ledger:
             return _unanswered("cut", is_away=is_away)
         if answer.texts in (call.expected, call.or_else):
             return "right", ""
-        owners = {self._owner_of.get(one, call.number) for one in answer.texts}
-        return "mixed_up" if owners != {call.number} else "wrong", f"{answer.texts} instead of {call.expected}"
+        others = {self._owner_of.get(one, call.number) for one in answer.texts} - {call.number}
+        return "mixed_up" if others else "wrong", f"{answer.texts} instead of {call.expected}"
 
     def delivered(self, sent: SentDocument, url: str, ended_s: float) -> None:
         """A document was downloaded, which charges it once."""

@@ -48,7 +48,7 @@ class AnswerTexts:
 
 @dataclass(frozen=True, slots=True)
 class SentCall:
-    """One call. `number` is its own; `expected`: the right texts; `or_else`: others that are right as well.
+    """One call. `number` is its own; `expected`: the right texts; `or_else`: others that are right as well, if any.
 
     `characters`: what is charged for it.
     """
@@ -61,7 +61,7 @@ class SentCall:
     expected: tuple[str, ...]
     characters: int
     read: Callable[[bytes], AnswerTexts]
-    or_else: tuple[str, ...] = ()
+    or_else: tuple[str, ...] | None = None
 
 
 def _native(key: str, number: int, texts: list[str], expected: list[str], kind: str, **options: Any) -> SentCall:

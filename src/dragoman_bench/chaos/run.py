@@ -22,7 +22,7 @@ from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.tables import Cell, Column, Row, Table, markdown
 from dragoman_bench.chaos.clients import DEADLINE_S, Http, MixedLoad, session
-from dragoman_bench.chaos.faults import FAULTS, FaultKind, Scene
+from dragoman_bench.chaos.faults import FAULTS, FaultKind, NotInjected, Scene
 from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Ledger
 from dragoman_bench.chaos.oracle import text_call
 from dragoman_bench.chaos.stage import Stage, StageName, staged
@@ -88,18 +88,27 @@ class ChaosRun:
             if not left:
                 left = rng.sample(kinds, len(kinds))
             fault = left.pop()
-            self._ledger.fault = fault.name
             self._observer.phase(f"{stage.name}: {fault.name}", None)
-            began_s = monotonic()
-            await fault.inject(scene)
-            recovered_s = await self._recovered(load, began_s)
-            self._injected.setdefault(fault.name, []).append(recovered_s)
+            await self._inject_one(fault, scene)
             await asyncio.sleep(rng.uniform(*PAUSE_S))
             totals = self._ledger.totals
             faulty = sum(totals[one] for one in FAULTY)
             self._observer.note(
                 f"  {totals.total()} requests, {totals['right']} right, {faulty} lost, doubled or wrong"
             )
+
+    async def _inject_one(self, fault: FaultKind, scene: Scene) -> None:
+        """A fault is counted if it was injected; if not, calls after it are again those of the one before."""
+        before, self._ledger.fault = self._ledger.fault, fault.name
+        began_s = monotonic()
+        try:
+            await fault.inject(scene)
+        except NotInjected as error:
+            self._ledger.fault = before
+            self._observer.note(f"  not injected: {error.message}")
+            return
+        recovered_s = await self._recovered(scene.load, began_s)
+        self._injected.setdefault(fault.name, []).append(recovered_s)
 
     async def _recovered(self, load: MixedLoad, began_s: float) -> float | None:
         """Seconds from the fault's begin until each server has answered a call rightly; None: it never did."""

@@ -15,11 +15,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import aiohttp
 import psutil
@@ -40,6 +40,8 @@ FLAGS = (
 )
 KEYS = {"a": (), "b": ("--priority=bulk",), "c": ("--characters-per-month=20000",)}
 """Accounts of the load, with their limits; the last one's quota is soon used up."""
+_LINES_SHOWN = 4
+"""Of what a program of PostgreSQL said before it failed."""
 _PROGRAM = (sys.executable, "-m", "dragoman.cli.main")
 
 
@@ -187,30 +189,56 @@ class Postgres:
         return f"postgresql://dragoman@127.0.0.1:{self.port}/postgres"
 
     def _run(self, program: str, *arguments: str) -> None:
-        output: dict[str, Any] = {"stdout": subprocess.DEVNULL, "cwd": self.folder, "timeout": START_S}
+        """Raises `StageFault`, with the last that the program or the server said."""
+        command = [str(self.programs / program), *arguments]
         user = "postgres" if os.geteuid() == 0 else None
-        subprocess.run([self.programs / program, *arguments], check=True, user=user, **output)
+        output = self.folder / "output"  # a pipe would have no end while a process that it starts holds it
+        try:
+            with output.open("wb") as said:
+                subprocess.run(
+                    command, check=True, user=user, cwd=self.folder, stdout=said, stderr=said, timeout=START_S
+                )
+        except (subprocess.SubprocessError, OSError) as error:
+            raise StageFault(f"PostgreSQL does not run: {error} {self._last_said()}") from None
+
+    def _last_said(self) -> str:
+        files = [one for name in ("output", "log") if (one := self.folder / name).is_file()]
+        lines = [line for one in files for line in one.read_text(errors="replace").splitlines() if line.strip()]
+        return " / ".join(lines[-_LINES_SHOWN:])
 
     def control(self, action: str, *arguments: str) -> None:
-        """`start`, `stop` or `restart` it."""
+        """`start`, `stop` or `restart` it. Raises `StageFault`."""
         self._run("pg_ctl", "-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-w", action, *arguments)
+
+    def stop(self) -> None:
+        """If it runs."""
+        if (self.folder / "data" / "postmaster.pid").exists():
+            self.control("stop", "-m", "immediate")
 
     @classmethod
     @contextmanager
     def running(cls) -> Generator[Postgres]:
-        """Raises `StageFault` where PostgreSQL is not installed."""
-        folders = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), *map(Path, os.environ["PATH"].split(os.pathsep))]
-        programs = next((one.resolve() for one in folders if (one / "initdb").is_file()), None)
-        if programs is None:
-            raise StageFault("PostgreSQL is not installed: its initdb is not found")
-        folder = Path(tempfile.mkdtemp(prefix="dragoman-chaos-"))
-        if os.geteuid() == 0:
-            shutil.chown(folder, "postgres")
-        one = cls(programs, folder, free_port())
-        one._run("initdb", "-D", str(folder / "data"), "-U", "dragoman", "-A", "trust", "-E", "UTF8", "--locale=C")
-        one.control("start", "-o", f"-p {one.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}")
-        try:
+        """Raises `StageFault` where PostgreSQL is not installed or does not start."""
+        programs = postgres_programs()
+        with tempfile.TemporaryDirectory(prefix="dragoman-chaos-") as folder, ExitStack() as stack:
+            one = cls(programs, Path(folder), free_port())
+            if os.geteuid() == 0:
+                try:
+                    shutil.chown(folder, "postgres")
+                except LookupError as error:
+                    raise StageFault(f"PostgreSQL does not run as root: {error}") from None
+            data = str(one.folder / "data")
+            one._run("initdb", "-D", data, "-U", "dragoman", "-A", "trust", "-E", "UTF8", "--locale=C")
+            stack.callback(one.stop)
+            where = f"-p {one.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+            one.control("start", "-o", where)
             yield one
-        finally:
-            one.control("stop", "-m", "immediate")
-            shutil.rmtree(folder)
+
+
+def postgres_programs() -> Path:
+    """The folder of PostgreSQL's programs. Raises `StageFault` where it is not installed."""
+    folders = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), *map(Path, os.environ["PATH"].split(os.pathsep))]
+    programs = next((one.resolve() for one in folders if (one / "initdb").is_file()), None)
+    if programs is None:
+        raise StageFault("PostgreSQL is not installed: its initdb is not found")
+    return programs
