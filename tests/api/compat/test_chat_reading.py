@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from itertools import product
+from time import thread_time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.api.compat import chat
+from dragoman.api.compat import chat, chat_languages
 from dragoman.errors import InvalidRequest, UnclearPrompt, UnknownPrompt
 from dragoman.types import Example, Translation
 
@@ -213,6 +214,7 @@ def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: st
         ("The ferry leaves.", 'Translate to Czech. Reply as {"language": "<detected>", "translation": "<Czech>"}'),
         ("**Text:**\nThe ferry leaves.\n\n**Passengers:**\n- Ida", "Translate the text to Czech."),
         ("Context:\nA harbour.\n\nThe ferry leaves.", "Translate the text to Czech."),
+        ("The ferry leaves.\n<remark>\nIt is late.\n</remark>", "Translate the text to Czech."),
     ],
 )
 def test_an_answer_of_more_than_translations_is_not_clear(user: str, system: str) -> None:
@@ -313,3 +315,43 @@ def test_a_text_with_a_part_of_the_request_in_it_is_not_clear(user: str) -> None
     with suppress(UnclearPrompt):
         found = task(user, "de")
         assert found.texts == ("The lamp went out.",)
+
+
+@pytest.mark.parametrize(
+    ("user", "system"),
+    [
+        ("", "Translate to German.\nBe faithful."),
+        (" \n", "Translate to German.\nReturn only the translation.\nAdd no notes."),
+        ("Subject: Hi\nFrom: Bob\n", "Translate into German"),
+        ("Greeting: Hi\nCity: Bonn\nSpoken: German", "You are a translator.\nTranslate into German."),
+        ("The <b>lamp</b> went out.", "Translate to German. Output <b>bold</b> tags as is."),
+        ("The lamp went out.\n</remark>\nIt is late.\n<remark>", "Translate to German."),
+    ],
+)
+def test_a_whole_message_is_a_text(user: str, system: str) -> None:
+    assert copied(task(user, None, system)) == user
+
+
+def test_lines_that_open_elements_take_the_work_of_other_lines() -> None:
+    def work_s(line: str) -> float:
+        began_s = thread_time()
+        task("x\n" + line * 4_975, None, "Translate to German.")
+        return thread_time() - began_s
+
+    work_s("abc\n")
+    assert any(work_s("<a>\n") < 8 * work_s("abc\n") for _ in range(5))
+
+
+def test_clauses_of_an_instruction_are_read_once_and_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, messages = chat_languages.read, list[str]()
+
+    def counted(message: str) -> chat_languages.AskedLanguages:
+        messages.append(message)
+        return read(message)
+
+    monkeypatch.setattr(chat_languages, "read", counted)
+    assert task("Hello.", None, "Translate to German. " + ",a" * 500).target == "de"
+    assert 500 <= messages.count("a") <= 501
+    messages.clear()
+    assert task("Hello.", None, "Translate to German. " + ",a" * 9_950).target == "de"
+    assert len(messages) < 2_100

@@ -21,6 +21,7 @@ from dragoman.errors import UnclearPrompt
 _READ = 20_000  # characters of an instruction, and of the answer
 _ENDS = 3_000  # characters at the beginning and at the end of a text that are looked at
 _MAX_MARKS = 200
+_MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
 _ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
@@ -29,7 +30,8 @@ _SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
 _KEY = re.compile(r"[\"'](?!(?:key|id|index)\\?[\"']\s*:\s*\{)(\w{1,40})\\?[\"']\s*:(?!:)")
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]{0,40})>")
-_BLOCK = re.compile(r"^[ \t]*<([A-Za-z_][\w-]{0,40})>[ \t]*$(?=[\s\S]{0,10000}?^[ \t]*</\1>[ \t]*$)", re.MULTILINE)
+_TAG_LINE = re.compile(r"^[ \t]*<(?P<end>/?)(?P<name>[A-Za-z_][\w-]{0,40})>[ \t]*$", re.MULTILINE)
+_MARKUP = HTML | {"svg", "script", "style", "section", "details"}
 _SHOWN_BLOCK = re.compile(r"<([A-Za-z_][\w-]{0,40})>([^<>]{1,100})</\1>")
 _WORD = re.compile(r"[^\W\d_]{2,}|[^\s\w.:\"'*()#>-]")
 _PLACE = re.compile(r"<([A-Za-z_]{1,40})>\s{0,9}</\1>")
@@ -55,6 +57,8 @@ def check(
     `about`: the instruction, into the language `target`. `message`: the one with the text. `part`: how it was taken apart,
     if it was. `made`: the answer's form (None: the translation of the text). `is_given`: that form is given by a schema.
     """
+    if not message.strip():
+        return  # goes back as it is
     text = part.text if part is not None else message
     is_one = made is None or (len(made.texts) == 1 and made.texts[0].strip() == text.strip())
     is_text = is_one or (is_given and text.lstrip()[:1] not in ("[", "{"))
@@ -85,9 +89,10 @@ def _unclear(left: str) -> UnclearPrompt:
 
 def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str) -> str | None:
     """What of the request is left in a text."""
-    lines = [line for line in f"{text[:_ENDS]}\n{text[_ENDS:][-_ENDS:]}".splitlines() if line.strip()]
-    if not lines:
+    ends = text.strip()
+    if not ends:
         return about if "\n" in about.strip() else None
+    lines = [line for line in f"{ends[:_ENDS]}\n{ends[_ENDS:][-_ENDS:]}".splitlines() if line.strip()]
     if part is not None and part.is_marked:
         return None
     if _is_for_another(lines[0], target):
@@ -121,8 +126,10 @@ def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | Non
     is_end = last is not None and len(lines) > 1 and not last["rest"].strip()
     if is_end and (is_own or kinds[-1] in ("answer", "language")):
         return lines[-1]
-    for label, line in zip(labels[:20] if len(lines) > 1 else (), lines, strict=False):
-        if label is not None and len(label["rest"]) < 80 and _is_language(label["rest"]):
+    is_record = len(lines) > 1 and None not in labels
+    is_whole = is_record and not is_own
+    for label, kind, line in zip(labels[:20] if len(lines) > 1 else (), kinds, lines, strict=False):
+        if label is not None and _is_of_language(label) and not (is_whole and _is_field(label["name"], kind)):
             return line
     if labels[0] is None:
         return None
@@ -133,21 +140,32 @@ def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | Non
     is_other = is_own and (speaks or kinds[0] == "language" or is_alone or not is_behind)
     if is_known or is_other or (is_own and _QUOTED.fullmatch(rest) is not None):
         return lines[0]
-    behind = [kind for label, kind in zip(labels[1:], kinds[1:], strict=True) if label is not None]
-    is_record = bool(behind) and len(behind) == len(lines) - 1
     return lines[0] if is_record and kinds[0] is not None else None
 
 
-def _is_language(value: str) -> bool:
-    """Whether a value is a language's name, or two with a sign between."""
-    return any(chat_languages.tag_of(one) is not None for one in re.split(r"->|→|=>|➜", value.strip(" *")))
+def _is_of_language(label: re.Match[str]) -> bool:
+    """Whether what a label says is a language's name, or two with a sign between."""
+    value = label["rest"].strip(" *")
+    is_short = len(label["rest"]) < 80
+    return is_short and any(chat_languages.tag_of(one) is not None for one in re.split(r"->|→|=>|➜", value))
+
+
+def _is_field(name: str, kind: str | None) -> bool:
+    """Whether a label says nothing of a translation. In a record that is the user's whole message, such a label's value is
+    text, also where it could be a language's code ("Subject: Hi")."""
+    return kind is None and words("asks").search(name) is None
 
 
 def _elements_around(text: str) -> str | None:
     """An element on lines of its own, which HTML does not have, within a text that is no markup."""
-    for found in islice(_BLOCK.finditer(text[-_READ:]), 10) if not text.lstrip().startswith("<") else ():
-        if found[1].lower() not in HTML and found[1].lower() not in ("svg", "script", "style", "section", "details"):
-            return f"<{found[1]}>"
+    if text.lstrip().startswith("<"):
+        return None
+    tags = list(_TAG_LINE.finditer(text[-_READ:]))
+    last_ends = {tag["name"]: tag.start() for tag in tags if tag["end"]}
+    for tag in tags:
+        name = tag["name"]
+        if not tag["end"] and last_ends.get(name, -1) > tag.start() and name.lower() not in _MARKUP:
+            return f"<{name}>"
     return None
 
 
@@ -213,7 +231,10 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
     before, after = message[max(at - _WINDOW, 0) : at].split(), message[at + len(text) :][:_WINDOW].split()
     around = " ".join([*before[-1:], *after[:1]])  # the marks that the text stands between
     has = f"{frame[:_READ]}\n{text[:_READ]}\n{around}"
-    return _keys(about, text, frame) or _elements(about, has) or _marks(about, has) or _shape(about, frame, has)
+    if (key := _keys(about, text, frame)) is not None:
+        return key
+    demands = tuple(_demands(about))
+    return _elements(about, demands, has) or _marks(demands, has) or _shape(demands, frame, has)
 
 
 def _keys(about: str, text: str, frame: str) -> str | None:
@@ -230,9 +251,11 @@ def _demands(about: str) -> Iterator[str]:
 
     A negation, or a condition, holds until a clause begins anew. What stands before the request in its sentence leads to it.
     """
-    for sentence in islice(_SENTENCE.finditer(about), 1_000):
+    left = _MAX_CLAUSES
+    for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
         is_off = False
-        clauses = re.split(r"[,，]|\b(?=and\b|then\b)", sentence[0])
+        clauses = re.split(r"[,，]|\b(?=and\b|then\b)", sentence[0])[:left]
+        left -= len(clauses)
         request = next((place for place, one in enumerate(clauses) if chat_languages.read(one).targets), 0)
         for clause in clauses[request:]:
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
@@ -240,9 +263,9 @@ def _demands(about: str) -> Iterator[str]:
                 yield clause
 
 
-def _elements(about: str, has: str) -> str | None:
+def _elements(about: str, demands: Sequence[str], has: str) -> str | None:
     """An element that the answer is to have."""
-    for one in _demands(about):
+    for one in demands:
         for found in _ELEMENT.finditer(one) if words("answered").search(one) is not None else ():
             name = found[1]
             is_closed = f"</{name}>" in about or f"<{name}> tag" in about
@@ -256,9 +279,9 @@ def _elements(about: str, has: str) -> str | None:
     return None
 
 
-def _marks(about: str, has: str) -> str | None:
+def _marks(demands: Sequence[str], has: str) -> str | None:
     """A mark that the answer is to have."""
-    for one in _demands(about):
+    for one in demands:
         is_answer = words("answered").search(one) is not None or words("order").search(one) is not None
         for found in _MARK.finditer(one) if is_answer else ():
             if _NO_MARK.fullmatch(found[0]) is None and found[0] not in has:
@@ -266,15 +289,14 @@ def _marks(about: str, has: str) -> str | None:
     return None
 
 
-def _shape(about: str, frame: str, has: str) -> str | None:
+def _shape(demands: Sequence[str], frame: str, has: str) -> str | None:
     """A clause that wants more than a bare translation, where the answer is one."""
     if frame.strip():
         return None
-    for one in _demands(about):
-        is_request = bool(chat_languages.read(one).targets)
+    for one in demands:
         is_order = (
-            not is_request
-            and words("order").search(one) is not None
+            words("order").search(one) is not None
+            and not chat_languages.read(one).targets
             and _WORD.search(_without_plain(one, has)) is not None
         )
         if is_order or (words("answered").search(one) and words("shape").search(one)):
