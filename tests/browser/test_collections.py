@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import FilePayload, Locator, Page, expect
+from playwright.async_api import Dialog, FilePayload, Locator, Page, Route, expect
 
 from dragoman.service.stack import account_store
 from dragoman.storage.database import Database
 from dragoman.types import Account
 from tests.browser.conftest import documents_serving, open_page
 from tests.browser.stage import make_service, serving
+from tests.waiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -47,9 +49,10 @@ async def test_a_glossary_is_made_of_a_file_searched_changed_and_used(page: Page
         await expect(page.locator("#entries-title")).to_have_text("Trains")
         await expect(page.locator("#entries-facts")).to_contain_text("252 terms")
         await expect(page.locator("#entries tr")).to_have_count(100)
-        for count in (200, 252):
-            await page.click("#entries-more")
-            await expect(page.locator("#entries tr")).to_have_count(count)
+        await page.locator("#entries-more").evaluate("more => { more.click(); more.click(); }")  # a page comes once
+        await expect(page.locator("#entries tr")).to_have_count(200)
+        await page.click("#entries-more")
+        await expect(page.locator("#entries tr")).to_have_count(252)
         await expect(page.locator("#entries-more")).to_be_hidden()
         await page.fill("#entries-find", "MORN")
         await expect(page.locator("#entries tr")).to_have_count(1)
@@ -80,6 +83,11 @@ async def test_a_glossary_is_made_of_a_file_searched_changed_and_used(page: Page
         await page.click("nav >> text=Text")
         await page.click(".options summary")
         await page.select_option("#glossary-choice", label="Trains")
+        await page.route("**/v1/memories", lambda route: route.fulfill(status=503))
+        async with page.expect_response("**/v1/memories"):  # what was chosen stays so
+            await page.click(".options summary")
+            await page.click(".options summary")
+        await page.unroute("**/v1/memories")
         await page.fill("#source", "good morning train")  # its language is found, and the glossary's pair with it
         await expect(page.locator("#output[data-phase=done]")).to_have_text(re.compile("오전"))
         await expect(page.locator("#measured")).to_contain_text("English detected")
@@ -138,6 +146,53 @@ async def test_what_edits_add_to_a_memory_is_seen_and_undone(page: Page, tmp_pat
         await expect(page.locator("#output[data-phase=done]")).to_have_text("ko:Well ko:done.")
         await page.select_option("#memory-choice", label="greetings")
         await expect(page.locator("#output[data-phase=done]")).to_have_text("잘했어요.")
+
+
+async def test_an_answer_that_comes_late_says_nothing_of_what_is_shown_then(page: Page, tmp_path: Path) -> None:
+    async with documents_serving(tmp_path) as stage:
+        await open_page(page, stage)
+        addresses: list[str] = []
+        for name in ("First", "Second"):
+            await page.goto(f"{stage.url}#glossaries")
+            await page.set_input_files("#make-file", file(f"{name}.csv", "train,기차"))
+            await page.fill("#make-name", name)
+            await page.keyboard.press("Enter")
+            await expect(page.locator("#entries-title")).to_have_text(name)
+            await expect(entry(page, "train")).to_be_visible()
+            addresses.append(page.url)
+        let_go = asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            if route.request.method == "PATCH":
+                await let_go.wait()
+            await route.continue_()
+
+        await page.goto(addresses[0])
+        await expect(page.locator("#entries-title")).to_have_text("First")
+        await page.route("**/v1/glossaries/**", hold)
+        page.once("dialog", lambda dialog: dialog.accept("Third"))
+        await page.click("#collection-rename")
+        await entry(page, "train").get_by_role("button", name="Delete").click()
+        await page.goto(addresses[1])
+        await expect(page.locator("#entries-title")).to_have_text("Second")
+        await expect(entry(page, "train")).to_be_visible()
+        changed: list[str] = []
+        page.on("requestfinished", lambda request: changed.append(request.url) if request.method == "PATCH" else None)
+        let_go.set()
+        await until(lambda: len(changed) == 2, "the answers")
+        await page.evaluate("() => new Promise((done) => setTimeout(done))")
+        await expect(page.locator("#entries-title")).to_have_text("Second")
+        await expect(page.locator("#entries-status")).to_be_empty()
+        questions: list[str] = []
+
+        async def agree(dialog: Dialog) -> None:
+            questions.append(dialog.message)
+            await dialog.accept()
+
+        page.once("dialog", agree)
+        await page.click("#collection-delete")
+        await expect(page.locator("#collection-list li")).to_contain_text(["Third"])
+        assert questions == ["Delete Second with its 1 term?"]
 
 
 async def test_operators_share_and_others_see_what_is_shared(page: Page, tmp_path: Path) -> None:

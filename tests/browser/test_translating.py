@@ -136,6 +136,28 @@ async def test_languages_are_remembered_and_texts_are_not(live: Page) -> None:
     assert await recent.evaluate_all("all => all.map((one) => one.value)") == ["ar", "ko"]
 
 
+async def test_arrow_keys_go_through_all_languages(live: Page) -> None:
+    await live.focus("#target-language")
+    await live.keyboard.press("Home")
+    served = await live.locator("#target-language option:enabled").count()
+    reached: list[str] = []
+    for _ in range(served):
+        await live.keyboard.press("ArrowDown")
+        reached.append(await live.input_value("#target-language"))
+    assert len(set(reached)) > 4  # more than are recent
+    await live.focus("#source")
+    recent = live.locator("#target-language optgroup").first.locator("option").first
+    await expect(recent).to_have_attribute("value", reached[-1])
+
+
+async def test_an_address_of_no_view_shows_the_texts(live: Page, stage: Stage) -> None:
+    for wrong in ("constructor", "text/%"):
+        await live.goto(f"{stage.url}#documents")
+        await expect(live.locator("#source")).to_be_hidden()
+        await live.goto(f"{stage.url}#{wrong}")
+        await expect(live.locator("#source")).to_be_visible()
+
+
 async def test_the_history_is_kept_in_the_browser_while_the_reader_wants_it(live: Page) -> None:
     kept = live.locator("#past-list button")
     output = live.locator("#output[data-phase=done]")
@@ -157,6 +179,12 @@ async def test_the_history_is_kept_in_the_browser_while_the_reader_wants_it(live
     await expect(output).to_have_text("ko:good ko:evening, ko:all")
     await expect(live.locator("#source-language")).to_have_value("en")
     await expect(live.locator("#source")).to_be_focused()
+    await live.evaluate("""() => {
+        const past = (text, translation) => ({text, translation, source: "en", target: "ko"});
+        localStorage.setItem("dragoman.history", JSON.stringify([past("long", "x".repeat(500_001)), past("short", "x")]));
+    }""")
+    await live.fill("#source", "good night")  # one that does not fit takes no other's place
+    await expect(kept).to_have_text(["good nightko:good ko:night", "shortx"])
     await live.click("#past-clear")
     await expect(kept).to_have_count(0)
     await live.uncheck("#past-on")

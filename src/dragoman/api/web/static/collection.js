@@ -16,6 +16,7 @@ export class Collection {
   /** @param {{onDeleted: (kind: stored.Kind) => void}} listener */
   constructor({ onDeleted }) {
     this.id = null;
+    this.shown = new AbortController(); // aborted when another view is shown
     this.onDeleted = onDeleted;
     this.status = byId("entries-status");
     this.find = byId("entries-find");
@@ -29,12 +30,12 @@ export class Collection {
     const on = (id, type, act) =>
       byId(id).addEventListener(type, (event) => {
         if (type === "submit") event.preventDefault();
-        this.attempt(act);
+        if (this.about) this.attempt(act);
       });
     on("entry-add", "submit", () => this.add());
     on("entries-search", "submit", () => this.search());
     on("entries-pair", "change", () => this.search());
-    on("entries-more", "click", () => this.more());
+    on("entries-more", "click", () => (this.pages ? this.more() : this.search()));
     on("entries-file", "change", () => this.addFile());
     on("collection-rename", "click", () => this.rename());
     on("collection-share", "click", () => this.change({ shared: !this.about.shared }));
@@ -47,9 +48,9 @@ export class Collection {
   /** Show the one of this kind with this id, or none. @param {stored.Kind} kind @param {string | null} id @param {import("./languages.js").LanguagePair} pair */
   toggle(kind, id, pair) {
     this.stop();
-    Object.assign(this, { kind, id, pair, about: null });
+    this.shown.abort();
+    Object.assign(this, { kind, id, pair, about: null, pages: null, next: null, shown: new AbortController() });
     if (!id) return;
-    for (const name of ["entries-title", "entries-facts", "entries-fault", "entries-status"]) say(byId(name), "");
     byId("entries-back").href = `#${kind}`;
     say(byId("entries-back-title"), WORDS[kind].title);
     say(byId("entry-text-label"), WORDS[kind].text);
@@ -57,7 +58,14 @@ export class Collection {
     this.file.accept = stored.FILES[kind].join(",");
     this.find.value = "";
     fillPair(this.added, pair);
+    this.load();
+  }
+
+  load() {
+    this.stop();
+    for (const name of ["entries-title", "entries-facts", "entries-fault", "entries-status"]) say(byId(name), "");
     byId("entries").replaceChildren();
+    byId("entries-more").hidden = true;
     this.direction.replaceChildren();
     this.attempt(async () => {
       await this.reload();
@@ -68,7 +76,7 @@ export class Collection {
 
   /** Ask again, when it is shown. */
   retry() {
-    if (this.id) this.toggle(this.kind, this.id, this.pair);
+    if (this.id) this.load();
   }
 
   stop() {
@@ -78,24 +86,33 @@ export class Collection {
 
   later() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.attempt(() => this.search()), PAUSE_MS);
+    if (this.about) this.timer = setTimeout(() => this.attempt(() => this.search()), PAUSE_MS);
   }
 
-  /** Do something; say what the server has against it. */
+  /** Do something; say what the server has against it, while the collection is shown. */
   async attempt(act) {
+    const { signal } = this.shown;
     say(byId("entries-fault"), "");
     try {
       await act();
     } catch (error) {
       if (error.name === "AbortError") return;
-      say(byId("entries-fault"), error.sentence ?? error.message);
+      if (!signal.aborted) say(byId("entries-fault"), error.sentence ?? error.message);
       if (!(error instanceof server.ServerError)) throw error;
     }
   }
 
+  /** What a change answers. It is not taken back when another view is shown meanwhile, but what follows from it is not done there. */
+  async done(change) {
+    const { signal } = this.shown;
+    const answer = await change;
+    signal.throwIfAborted();
+    return answer;
+  }
+
   /** Read again what it is, and which languages it has. */
   async reload() {
-    this.describe(await stored.get(this.kind, this.id));
+    this.describe(await stored.get(this.kind, this.id, this.shown.signal));
   }
 
   describe(about) {
@@ -133,7 +150,8 @@ export class Collection {
     this.stop();
     const { signal } = (this.asking = new AbortController());
     this.pages = stored.entries(this.kind, this.id, this.chosen, this.find.value, signal);
-    this.next = await this.pages.next();
+    this.next = null;
+    this.next = await this.read();
     byId("entries").replaceChildren();
     await this.more();
     byId("entries-table").hidden = !byId("entries").children.length;
@@ -143,9 +161,23 @@ export class Collection {
 
   /** Show the page that has been read, and read the one behind it: then it is known whether there is one. */
   async more() {
-    byId("entries").append(...(this.next.value ?? []).map((entry) => new Row(this, entry).element));
-    this.next = await this.pages.next();
+    const { next } = this;
+    if (!next) return; // it is being read
+    this.next = null;
+    byId("entries").append(...(next.value ?? []).map((entry) => new Row(this, entry).element));
+    this.next = await this.read();
     byId("entries-more").hidden = Boolean(this.next.done);
+  }
+
+  /** The next page. None comes behind one that failed: then there are no pages, until they are searched for again. */
+  async read() {
+    const { pages } = this;
+    try {
+      return await pages.next();
+    } catch (error) {
+      if (pages === this.pages) this.pages = null;
+      throw error;
+    }
   }
 
   async add() {
@@ -153,7 +185,7 @@ export class Collection {
     const entry = { source: source.value, target: target.value, text: text.value.trim(), translation: translation.value.trim() };
     const empty = [text, translation].find(({ value }) => !value.trim());
     if (empty) return empty.focus();
-    await stored.setEntry(this.kind, this.id, entry);
+    await this.done(stored.setEntry(this.kind, this.id, entry));
     text.value = translation.value = "";
     text.focus();
     await this.changedIn(entry, `Added: ${entry.text}`);
@@ -173,7 +205,7 @@ export class Collection {
     if (!file) return;
     const pair = { source: this.added.source.value, target: this.added.target.value };
     try {
-      const skipped = await stored.addFile(this.kind, this.id, file, pair);
+      const skipped = await this.done(stored.addFile(this.kind, this.id, file, pair));
       await this.changedIn(pair, `${file.name} was added${skipped ? `; ${counted(this.kind, skipped)} could not be taken` : ""}.`);
     } finally {
       this.file.value = ""; // the same file may be chosen again
@@ -186,7 +218,7 @@ export class Collection {
   }
 
   async change(fields) {
-    this.describe(await stored.change(this.kind, this.id, fields));
+    this.describe(await this.done(stored.change(this.kind, this.id, fields)));
   }
 
   async download() {
@@ -197,7 +229,7 @@ export class Collection {
   async delete() {
     const { name } = this.about;
     if (!confirm(`Delete ${name} with its ${counted(this.kind, stored.countOf(this.about))}?`)) return;
-    await stored.remove(this.kind, this.id);
+    await this.done(stored.remove(this.kind, this.id));
     this.onDeleted(this.kind);
   }
 }
@@ -250,21 +282,22 @@ class Row {
 
   async save(translation) {
     if (!translation) return this.delete();
-    if (translation !== this.entry.translation) await stored.setEntry(this.list.kind, this.list.id, { ...this.entry, translation });
-    this.entry = { ...this.entry, translation };
+    const { list, entry } = this;
+    if (translation !== entry.translation) await list.done(stored.setEntry(list.kind, list.id, { ...entry, translation }));
+    this.entry = { ...entry, translation };
     this.close();
-    say(this.list.status, "Saved");
+    say(list.status, "Saved");
   }
 
   /** Delete it, and offer to take that back. */
   async delete() {
     const { list, entry } = this;
-    await stored.removeEntry(list.kind, list.id, entry);
+    await list.done(stored.removeEntry(list.kind, list.id, entry));
     this.element.remove();
     await list.reload();
     const undo = button("Undo", () =>
       list.attempt(async () => {
-        await stored.setEntry(list.kind, list.id, entry);
+        await list.done(stored.setEntry(list.kind, list.id, entry));
         await list.changedIn(entry, `Added: ${entry.text}`);
       }),
     );

@@ -96,6 +96,7 @@ export class LanguagePair extends EventTarget {
     controls.source.addEventListener("change", () => this.chosen("source", "target"));
     controls.target.addEventListener("change", () => this.chosen("target", "source"));
     controls.swap.addEventListener("click", () => this.swap());
+    for (const menu of [controls.source, controls.target]) menu.addEventListener("blur", () => this.arrangeLeft());
   }
 
   get source() {
@@ -109,7 +110,7 @@ export class LanguagePair extends EventTarget {
   /** Offer what the server serves, and choose what was chosen last time, or what suits this reader. @param {Languages} languages */
   fill(languages) {
     this.languages = languages;
-    this.arrange();
+    for (const side of ["source", "target"]) this.arrange(side);
     const { source } = remembered(this.storage);
     this.controls.source.value = languages.has(source) ? source : "";
     this.controls.target.value = languages.firstTarget(this.storage);
@@ -118,16 +119,21 @@ export class LanguagePair extends EventTarget {
   }
 
   /** Menus have first what was chosen lately. */
-  arrange() {
-    for (const [side, menu] of [["source", this.controls.source], ["target", this.controls.target]]) {
-      const { value } = menu;
-      for (const one of [...menu.children]) if (one.value !== "") one.remove(); // "" stays: to be detected
-      const lately = this.recent(side);
-      const all = this.languages.options();
-      const named = (label, options) => el("optgroup", { label }, ...options);
-      menu.append(...(lately.length ? [named("Recent", this.languages.options(lately)), named("All languages", all)] : all));
-      menu.value = value;
-    }
+  arrange(side) {
+    const menu = this.controls[side];
+    const { value } = menu;
+    for (const one of [...menu.children]) if (one.value !== "") one.remove(); // "" stays: to be detected
+    const lately = this.recent(side);
+    const all = this.languages.options();
+    const named = (label, options) => el("optgroup", { label }, ...options);
+    menu.append(...(lately.length ? [named("Recent", this.languages.options(lately)), named("All languages", all)] : all));
+    menu.value = value;
+  }
+
+  /** Arrange the menus anew but the one with the focus: arrow keys choose one language after the other in it. */
+  arrangeLeft() {
+    for (const side of ["source", "target"]) if (this.controls[side] !== document.activeElement) this.arrange(side);
+    this.allow();
   }
 
   /** The languages that were chosen lately for a side, the last one first. */
@@ -219,8 +225,7 @@ export class LanguagePair extends EventTarget {
     } catch {
       // a full or forbidden store: the page works without
     }
-    this.arrange();
-    this.allow();
+    this.arrangeLeft();
   }
 }
 

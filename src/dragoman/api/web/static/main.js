@@ -43,11 +43,19 @@ const review = new Review({ onDeleted: () => (location.hash = "documents") });
 /** The views by the address's first word: of all, and of one. */
 const VIEWS = { text: ["text", "text"], documents: ["documents", "review"], glossaries: ["collections", "entries"], memories: ["collections", "entries"] };
 
+/** The parts of an address behind `#`; none of one that is not well encoded. */
+function partsOf(hash) {
+  try {
+    return hash.slice(1).split("/").map((part) => decodeURIComponent(part));
+  } catch {
+    return [""];
+  }
+}
+
 /** Show what the address names: `#documents`, `#documents/ID`, `#documents/ID/SEGMENT`, `#glossaries`, `#memories/ID`, else texts. */
 function route() {
-  const [word, part, number] = location.hash.slice(1).split("/");
-  const name = word in VIEWS ? word : "text";
-  const id = part ? decodeURIComponent(part) : null;
+  const [word, id, number] = partsOf(location.hash);
+  const name = Object.hasOwn(VIEWS, word) ? word : "text";
   const view = VIEWS[name][id ? 1 : 0];
   for (const element of document.querySelectorAll("[data-views]")) {
     element.hidden = !element.dataset.views.split(" ").includes(view);
@@ -103,11 +111,11 @@ async function offerFormality() {
   byId("formality-choice").hidden = !(await server.takesFormality().catch(() => false));
 }
 
-/** Offer the glossaries and memories that there are, while the options are open. */
+/** Offer the glossaries and memories that there are, while the options are open; while they cannot be read, those offered before. */
 async function offerStored() {
   if (!document.querySelector(".options").open) return;
-  const found = await Promise.all([stored.list("glossaries"), stored.list("memories")]).catch(() => [[], []]);
-  options.offer(...found, pair);
+  const found = await Promise.all([stored.list("glossaries"), stored.list("memories")]).catch(() => null);
+  if (found) options.offer(...found, pair);
 }
 
 let isOpen = false;

@@ -12,6 +12,8 @@ const MOST_CHARACTERS = 500_000;
 
 /** @typedef {{text: string, source: string, target: string, translation: string}} Past `source`: a tag, or "" where it is not known */
 
+const sizeOf = ({ text, translation }) => text.length + translation.length;
+
 export class TextHistory {
   /** @param {{onChosen: (past: Past) => void}} listener */
   constructor({ onChosen }) {
@@ -48,13 +50,17 @@ export class TextHistory {
   /** Keep a text, where the reader wants that; one that went on being typed takes the place of its beginning. @param {Past} past */
   add(past) {
     const kept = this.read();
-    if (!kept || !past.text.trim()) return;
+    if (!kept || !past.text.trim() || sizeOf(past) > MOST_CHARACTERS) return;
     const isSame = (one) => one.target === past.target && (one.text.startsWith(past.text) || past.text.startsWith(one.text));
     if (kept.length && isSame(kept[0])) kept.shift();
     kept.unshift(past);
-    let characters = 0;
-    const fits = ({ text, translation }) => (characters += text.length + translation.length) <= MOST_CHARACTERS;
-    this.write(kept.slice(0, MOST).filter(fits));
+    let left = MOST_CHARACTERS;
+    const fitting = kept.slice(0, MOST).filter((one) => {
+      const fits = sizeOf(one) <= left;
+      if (fits) left -= sizeOf(one);
+      return fits;
+    });
+    this.write(fitting);
   }
 
   show() {
