@@ -63,7 +63,8 @@ export class Collection {
 
   load() {
     this.stop();
-    for (const name of ["entries-title", "entries-facts", "entries-fault", "entries-status"]) say(byId(name), "");
+    say(byId("entries-title"), WORDS[this.kind].title); // until its name is known: the section is called by it
+    for (const name of ["entries-facts", "entries-fault", "entries-status"]) say(byId(name), "");
     byId("entries").replaceChildren();
     byId("entries-more").hidden = true;
     this.direction.replaceChildren();
