@@ -65,7 +65,9 @@ def test_a_file_is_continued_with_another_seed() -> None:
 def test_the_page_shows_the_published_results() -> None:
     page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
     assert shown_in(page, PUBLISHED) == page, "run make results"
-    assert has_failed(PUBLISHED) == ("The one wrong answer" in page), "a page with faults says what they were, and no other"
+    assert has_failed(PUBLISHED) == ("The one wrong answer" in page), (
+        "a page with faults says what they were, and no other"
+    )
 
 
 # ---- a fault that is not injected
