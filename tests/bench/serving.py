@@ -19,6 +19,13 @@ async def serving(routes: dict[str, Handler]) -> AsyncIterator[str]:
     app = web.Application()
     for path, handler in routes.items():
         app.router.add_route("*", path, handler)
+    async with listening(app) as url:
+        yield url
+
+
+@asynccontextmanager
+async def listening(app: web.Application) -> AsyncIterator[str]:
+    """The URL of an app that listens on a free port."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -22,6 +22,7 @@ from dragoman.types import Account
 from dragoman_bench.chaos import clients, oracle
 from dragoman_bench.chaos.clients import Http, MixedLoad
 from dragoman_bench.chaos.ledger import FAULTY, Ledger, Outages, SentDocument, Verdict
+from tests.bench.serving import listening
 from tests.pipelines.conftest import TOKENIZER
 from tests.processes import ROOT
 from tests.serving import served, service_over
@@ -87,14 +88,8 @@ async def proxy(target: str, planted: Planted) -> AsyncGenerator[str]:
 
         app = web.Application(client_max_size=10**7)
         app.router.add_route("*", "/{path:.*}", handle)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        try:
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        finally:
-            await runner.cleanup()
+        async with listening(app) as url:
+            yield url
 
 
 # ---- bugs: what each changes of the answers, or does beside them

@@ -24,6 +24,7 @@ router = APIRouter(
 )
 probes = APIRouter()
 
+LACKS_HEADER = "X-Engine-Lacks"
 _STREAM_EXAMPLE = (
     'data: {"index": 0, "delta": "駅は"}\n\n'
     'data: {"index": 0, "delta": "どこですか？"}\n\n'
@@ -128,13 +129,12 @@ class _Events:
 async def translate(body: schemas.TranslateBody, http: Request, service: Service, account: Caller) -> Response:
     """Translate one text or several. With `"stream": true` the answer is server-sent events."""
     request = await request_of(http, body, service, account, "native")
+    headers = {LACKS_HEADER: ", ".join(service.engine_lacks)} if service.engine_lacks else None
     if body.stream:
         for name in ("alternatives", "confidence_inputs"):
             if getattr(body, name):
                 raise InvalidRequest(f"{name} are not reported in a stream", param=name)
-        return EventStream(
-            service.calls.events(request, streamed=True), _Events(), len(request.texts), service.engine_headers
-        )
+        return EventStream(service.calls.events(request, streamed=True), _Events(), len(request.texts), headers)
     async with while_connected(http.receive):
         translations = await service.calls.translate(request)
     items = map(translation_out, translations)
@@ -147,7 +147,7 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         "model": service.model.name,
         "usage": usage_out(translations),
     }
-    return JsonResponse(answer, headers=service.engine_headers)
+    return JsonResponse(answer, headers=headers)
 
 
 async def request_of(

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman.service")
 
 _SCRAPE_READ_S = 1.0
-LACKS_HEADER = "X-Engine-Lacks"
 
 
 class TranslationService:
@@ -110,8 +109,8 @@ class TranslationService:
         self.cache = cache or SegmentCache(settings.cache.max_bytes)
         self._documents = self._with_documents(database) if database and settings.documents.folder else None
         self._prompts = prompts
-        self.engine_headers: dict[str, str] = {}
-        """Of answers, where an engine elsewhere has not all that one of this process has: known from the start on."""
+        self.engine_lacks: tuple[str, ...] = ()
+        """What an engine elsewhere has not, and one of this process has (`RemoteEngineStats`): known from the start on."""
         self._started_s = monotonic()
         self._ready = False
         stack.watch(self.metrics, spec, self.stats, lambda: self._ready)
@@ -208,8 +207,7 @@ class TranslationService:
         # Engines elsewhere report theirs once they answer.
         remote = self.pipeline.stats().remote
         slots = sum(one.slots for one in remote) or self.spec.slots
-        lacks = dict.fromkeys(lack for one in remote for lack in one.lacks)
-        self.engine_headers = {LACKS_HEADER: ", ".join(lacks)} if lacks else {}
+        self.engine_lacks = tuple(dict.fromkeys(lack for one in remote for lack in one.lacks))
         # A few sequences wait in the engine, so that a slot that becomes free is taken at its next step.
         share = self.settings.admission.interactive_share
         dispatcher = Dispatcher(slots, queued=max(slots // 8, 1), interactive_share=share)
