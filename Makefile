@@ -21,8 +21,10 @@ setup:  ## make .venv and install (TORCH_INDEX=, ENGINE=cpu|cuda, PYTHON=)
 	@PYTHON=$(PYTHON) VENV=$(VENV) ./scripts/setup.sh
 
 # Where the environment says otherwise, too, modules are compiled once: without that vLLM's take twice as long to import.
-serve: setup  ## serve on http://127.0.0.1:8000 (PORT=, HOST=, MODEL=, ARGS="--pipeline workers")
-	@exec env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/dragoman serve --host $(HOST) --port $(PORT) $(if $(MODEL),--model "$(MODEL)") $(ARGS)
+# The packaged model is for trials, and compiling it takes longer than everything else of a first start: it is not compiled.
+serve: setup  ## serve on http://127.0.0.1:8000 (PORT=, HOST=, MODEL=, ARGS="--enforce-eager false")
+	@exec env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/dragoman serve --host $(HOST) --port $(PORT) \
+		$(if $(MODEL),--model "$(MODEL)",--enforce-eager true) $(ARGS)
 
 check: setup  ## ruff and pyright
 	$(VENV)/bin/ruff check .

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +101,53 @@ def test_threads_are_bound_to_the_cores_that_openmp_would_have_read(tmp_path: Pa
     assert (one["threads"], one["cores"]) == (1, [cores[1]])
 
 
+_RETURNED_BY = """
+import os, sys
+
+from dragoman.engine import forkserver
+
+if __name__ == "__main__":
+    forkserver.start(None, on_cpu=False, preload="dragoman.languages")
+    number = 6
+    server, preloaded, product = forkserver.returned_by(
+        lambda: (os.getppid(), "dragoman.languages" in sys.modules, number * 7)
+    )
+    assert server != os.getpid() and preloaded and product == 42
+    for failing in (lambda: 1 / 0, lambda: os._exit(3)):
+        try:
+            forkserver.returned_by(failing)
+        except RuntimeError as error:
+            print(error)
+"""
+
+
+def test_a_function_is_run_in_a_forked_process_and_its_result_or_error_comes_back(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_RETURNED_BY)
+    run = subprocess.run([sys.executable, str(program)], check=True, capture_output=True, text=True)
+    assert "ZeroDivisionError" in run.stdout
+    assert "exit code 3" in run.stdout
+
+
+def test_vllm_has_a_models_class_inspected_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    inspector: Any = import_module("vllm.model_executor.models.registry")
+    patched: list[tuple[Any, str]] = [
+        (inspector, "_run_in_subprocess"),
+        (import_module("vllm.v1.engine.utils"), "get_mp_context"),
+        (import_module("vllm.v1.executor.multiproc_executor"), "get_mp_context"),
+    ]
+    for module, name in patched:
+        monkeypatch.setattr(module, name, getattr(module, name))  # this vLLM has it; it is put back
+    monkeypatch.setattr(forkserver, "_environment", {})
+    forkserver.use()
+    assert vars(inspector)["_run_in_subprocess"] is forkserver.returned_by
+
+
 def test_a_vllm_that_starts_its_processes_otherwise_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from vllm.v1.engine import utils
-    from vllm.v1.executor import multiproc_executor
-
+    utils: Any = import_module("vllm.v1.engine.utils")
+    multiproc_executor: Any = import_module("vllm.v1.executor.multiproc_executor")
     monkeypatch.setattr(forkserver, "_environment", {})
     monkeypatch.delattr(utils, "get_mp_context")
     before = multiproc_executor.get_mp_context

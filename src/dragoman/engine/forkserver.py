@@ -16,15 +16,18 @@ import importlib.util
 import logging
 import multiprocessing.forkserver as multiprocessing_forkserver
 import os
+import pickle
 import sys
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib import import_module
 from multiprocessing import popen_forkserver, popen_spawn_posix, resource_tracker
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.engine.folders import check_folders, name_the_user
 from dragoman.engine.process import ignoring_terminal_signals, keep_compiled_code, log_to_file, streams_to_file
@@ -43,8 +46,10 @@ _READ_WHEN_LOADED = (
 """Variables that begin with one of these are read by libraries while they are loaded."""
 _CALLERS = ("vllm.v1.engine.utils", "vllm.v1.executor.multiproc_executor")
 """The modules of vLLM that start its engine core and its workers, by `get_mp_context`."""
+_INSPECTOR = "vllm.model_executor.models.registry"
 
 _server: Any = multiprocessing_forkserver._forkserver  # type: ignore[attr-defined] # pyright: ignore
+_Returned = TypeVar("_Returned")
 _environment: Mapping[str, str] | None = None
 """That with which the fork server was started; None: there is none."""
 
@@ -107,7 +112,42 @@ def use() -> None:
         return
     for module in modules:
         module.__dict__["get_mp_context"] = EngineContext
+    registry = import_module(_INSPECTOR)
+    if hasattr(registry, "_run_in_subprocess"):
+        registry.__dict__["_run_in_subprocess"] = returned_by
     _environment = dict(os.environ)  # vLLM has set some of it while it was imported, there too
+
+
+def returned_by(function: Callable[[], _Returned]) -> _Returned:
+    """What `function` returns, in a process of its own.
+
+    vLLM inspects a model's class so at the first start of each model, in a new interpreter, which imports all of vLLM.
+    Raises `RuntimeError` with the traceback where the function fails, and where its process ends without an answer.
+    """
+    import cloudpickle
+
+    context = EngineContext()
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(there, cloudpickle.dumps(function)), name="model inspection")
+    process.start()
+    there.close()
+    try:
+        returned, answer = here.recv()
+    except EOFError:
+        process.join()
+        raise RuntimeError(f"the process ended with exit code {process.exitcode}") from None
+    process.join()
+    if not returned:
+        raise RuntimeError(f"error in another process:\n{answer}")
+    return answer
+
+
+def _answer(connection: Connection, pickled: bytes) -> None:
+    try:
+        answer = (True, pickle.loads(pickled)())
+    except Exception:  # noqa: BLE001 - it is the parent's to raise
+        answer = (False, traceback.format_exc())
+    connection.send(answer)
 
 
 def use_within() -> None:
