@@ -6,7 +6,8 @@
 
 The servers run in turn on the same card, each started once for all of its loads: `dragoman serve` and `vllm serve` with their
 own defaults (but for the model's window, and without `vllm serve`'s log of accesses), and with the flags after a colon.
-`dragoman@DIR` runs the source tree DIR instead of this one. `stream-interval=auto` is the number of tokens that an event of the
+`dragoman@DIR` runs the source tree DIR instead of this one. `elsewhere` is one `vllm serve` that is measured twice at each load: directly, and
+through a dragoman without an engine in front of it (`--engine-url`). `stream-interval=auto` is the number of tokens that an event of the
 first `dragoman` had, at the first number of clients: equally many events.
 
 Each load is one closed loop: `--warmup` seconds, then `--windows` windows of `--window` seconds at the same load. A request
@@ -44,7 +45,14 @@ from dragoman_bench.bench.benchmark import Plan, Warmup, prepared
 from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.progress import Observer, interrupts, observed
 from dragoman_bench.bench.results import Load, RequestRecord
-from dragoman_bench.bench.servers import Interrupted, RunningServer, ServerCommand, serving, vllm_uses_gpu
+from dragoman_bench.bench.servers import (
+    Interrupted,
+    RunningServer,
+    ServerCommand,
+    dragoman_serve,
+    serving,
+    vllm_uses_gpu,
+)
 from dragoman_bench.bench.summary import nearest_rank
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import make_workloads
@@ -72,19 +80,28 @@ class Server:
         program, _, given = name.partition(":")
         kind, _, tree = program.partition("@")
         flags = dict(one.partition("=")[::2] for one in given.split("+") if one)
-        if kind not in ("dragoman", "vllm") or (tree and kind == "vllm") or not all(flags.values()):
+        if kind not in ("dragoman", "vllm", "elsewhere") or (tree and kind != "dragoman") or not all(flags.values()):
             raise argparse.ArgumentTypeError(
-                f"{name!r} is not like dragoman, dragoman@DIR or vllm:flag=value+flag=value"
+                f"{name!r} is not like dragoman, dragoman@DIR, elsewhere or vllm:flag=value+flag=value"
             )
         return cls(name, kind, tree, flags)
 
     def command(self, subject: Subject, flags: dict[str, str], engine_log: Path) -> ServerCommand:
-        own: dict[str, Any] = {"disable-uvicorn-access-log": True} if self.kind == "vllm" else {}
+        kind = "dragoman" if self.kind == "dragoman" else "vllm"
+        own: dict[str, Any] = {"disable-uvicorn-access-log": True} if kind == "vllm" else {}
         if not vllm_uses_gpu():
             own["kv-cache-memory-bytes"] = CPU_KV_CACHE_BYTES
-        kind = "vllm" if self.kind == "vllm" else "dragoman"
         command = command_of(Step(self.name, self.name, kind, {**own, **flags}, ()), subject, engine_log)
-        # A server works in the folder of its log, where relative paths would be others.
+        return self.placed(command)
+
+    def front_of(self, url: str, subject: Subject, engine_log: Path) -> ServerCommand:
+        """A dragoman without an engine, in front of the `vllm serve` at `url`."""
+        known = {name: value for name, value in subject.dragoman.items() if name in ("model", "profile")}
+        flags = {**known, "engine-url": url, "remote-slots": 1024}
+        return self.placed(dragoman_serve(self.name, flags, engine_log))
+
+    def placed(self, command: ServerCommand) -> ServerCommand:
+        """With its source tree. A server works in the folder of its log, where relative paths would be others."""
         own_tree, given = Path(dragoman.__file__).parents[1], os.environ.get("PYTHONPATH", "").split(os.pathsep)
         paths = [Path(one).resolve() for one in (self.tree or own_tree, *filter(None, given))]
         return replace(command, environment={**command.environment, "PYTHONPATH": os.pathsep.join(map(str, paths))})
@@ -210,15 +227,29 @@ class Streams:
         async with serving(command, folder / "server.log", interrupted, deadline_s=left_s) as running:
             self.document["servers"][server.name] = {"start_s": running.start_s, "flags": flags}
             error_console.print(f"{server.name} answers after {running.start_s:.0f} s", markup=False)
-            for place, clients in enumerate(self.options.clients):
-                for mode in self.options.modes:
-                    if interrupted.is_set():
-                        return
-                    if monotonic() + self.load_s + OVERHEAD_S + STOP_S > self.end_s:
-                        self.document["not_measured"].append({"server": server.name, "clients": clients, "mode": mode})
-                        continue
-                    await self.measure(server, running, 2 * place + MODES.index(mode), clients, mode, interrupted)
-                    running.check_alive()
+            if server.kind != "elsewhere":
+                await self.measure_loads({server.name: (server.kind, running)}, interrupted)
+                return
+            front = server.front_of(running.url, self.subject, folder / "front.log")
+            async with serving(front, folder / "front-server.log", interrupted, deadline_s=left_s) as dragoman_running:
+                asked = {"vllm, directly": ("vllm", running), "dragoman, elsewhere": ("dragoman", dragoman_running)}
+                await self.measure_loads(asked, interrupted)
+
+    async def measure_loads(self, asked: dict[str, tuple[str, RunningServer]], interrupted: asyncio.Event) -> None:
+        """Each load of each server, by its name in the rows, with its kind: at each load in turn."""
+        loads = [
+            (place, clients, mode) for place, clients in enumerate(self.options.clients) for mode in self.options.modes
+        ]
+        for place, clients, mode in loads:
+            for name, (kind, running) in asked.items():
+                if interrupted.is_set():
+                    return
+                if monotonic() + self.load_s + OVERHEAD_S + STOP_S > self.end_s:
+                    self.document["not_measured"].append({"server": name, "clients": clients, "mode": mode})
+                    continue
+                texts = 2 * place + MODES.index(mode)
+                await self.measure(name, kind, running, texts, clients, mode, interrupted)
+                running.check_alive()
 
     def interval(self) -> str:
         """Tokens of an event of the first dragoman."""
@@ -231,11 +262,18 @@ class Streams:
         return str(max(1, round(row["tokens_per_event"][0])))
 
     async def measure(
-        self, server: Server, running: RunningServer, texts: int, clients: int, mode: str, interrupted: asyncio.Event
+        self,
+        name: str,
+        kind: str,
+        running: RunningServer,
+        texts: int,
+        clients: int,
+        mode: str,
+        interrupted: asyncio.Event,
     ) -> None:
         """`texts`: which; the same for all servers."""
         options, load = self.options, Load("closed", clients=clients)
-        step = Step(server.name, server.name, "vllm" if server.kind == "vllm" else "dragoman", {}, ())
+        step = Step(name, name, "vllm" if kind == "vllm" else "dragoman", {}, ())
         plan = Plan(
             url=running.url,
             target=replace(target_of(step, self.subject), stream=mode == "streams"),
@@ -255,11 +293,11 @@ class Streams:
             return
         starts_s = [options.warmup + number * options.window for number in range(options.windows)]
         windows = [window_of(measurement.records, at_s, at_s + options.window, cpu) for at_s in starts_s]
-        row = {"server": server.name, "mode": mode, "clients": clients, **summary_of(windows)}
+        row = {"server": name, "mode": mode, "clients": clients, **summary_of(windows)}
         row |= {"distinct_texts": measurement.distinct_texts, "client_cpu_share": measurement.client.cpu_share}
         self.document["rows"].append({**row, "windows": windows})
         rps, p99_ms = (row[name][0] if row[name] else 0.0 for name in ("requests_per_s", "p99_ms"))
-        error_console.print(f"{server.name}, {clients} {mode}: {rps:.1f} requests/s, p99 {p99_ms:.0f} ms", markup=False)
+        error_console.print(f"{name}, {clients} {mode}: {rps:.1f} requests/s, p99 {p99_ms:.0f} ms", markup=False)
         self.write()
 
     def write(self) -> None:
