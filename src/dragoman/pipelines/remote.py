@@ -44,7 +44,7 @@ MOST_BYTES_OF_A_TOKEN = 2_000
 MOST_BYTES_OF_AN_ANSWER = 1_000_000
 """Besides its tokens."""
 DEFAULT_WINDOW = 4096
-"""ModelTokens, where neither the engines nor the checkpoint say theirs."""
+"""Tokens, where neither the engines nor the checkpoint say theirs."""
 FAILURES_SURVIVED = 2
 """By one sequence, of engines that were lost while they ran it: the next one may be its fault."""
 LOST_S = 60.0
