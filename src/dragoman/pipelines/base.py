@@ -24,7 +24,7 @@ class Engine(Protocol):
 
     @property
     def max_model_len(self) -> int:
-        """ModelTokens that prompt and output share. Known after `start`."""
+        """Tokens that prompt and output share. Known after `start`."""
         ...
 
     async def start(self) -> None:
