@@ -176,7 +176,7 @@ async def test_a_process_waits_for_the_first_document_and_none_is_left(servers: 
         await until(lambda: len(workers() - before) == 1, "a process")
         [waiting] = workers() - before
         await done(service.documents, await create(service.documents))
-        assert waiting not in workers()  # it has read the document
+        assert workers() - before == {waiting}  # it has forked those that read and wrote the document
     assert workers() == before
 
 
