@@ -131,19 +131,21 @@ class Workers:
         with self._starting:
             self._keeps_idle = False
             if self._idle is not None:
-                _kill_and_reap(self._idle)
+                end(self._idle)
                 self._idle = None
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        inherited = {
+    def _environment(self) -> dict[str, str]:
+        return {
             name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(self._inherited)
         }
+
+    def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "wholetext.files.worker", str(self._memory_bytes), str(self._timeout_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=inherited,
+            env=self._environment(),
             start_new_session=True,  # a group of its own, which is killed as a whole
         )
 
@@ -159,7 +161,7 @@ class Workers:
             answered = self._answer_of(process, task, cancelled, until_s)
             late = monotonic() >= until_s
             if answered is None:
-                _kill_and_reap(process)
+                end(process)
                 ended = process.returncode
             else:
                 self._give_back(process)
@@ -187,7 +189,7 @@ class Workers:
             if self._keeps_idle and self._idle is None:
                 self._idle = process
                 return
-        _kill_and_reap(process)
+        end(process)
 
     def _answer_of(
         self, process: subprocess.Popen[bytes], task: WorkerTask, cancelled: threading.Event, until_s: float
@@ -215,8 +217,8 @@ class Workers:
         return f"the file cannot be {'read' if task.op == 'read' else 'written'}: its reader failed"
 
 
-def _kill_and_reap(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process with its group."""
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a worker with its group, and reap it."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(BrokenPipeError):
