@@ -86,8 +86,9 @@ class WorkerTask:
 class Workers:
     """Runs tasks in worker processes, at most `at_once`, and keeps one that is idle for the next task.
 
-    A task has a process of its own, forked from a worker's, and `timeout_s` of CPU time, twice as long in all, `memory_bytes` of address space, and of the environment,
-    besides what Python needs, the variables whose names begin with one of `inherited`.
+    A task has a process of its own, forked from a worker's. It has `timeout_s` of CPU time, twice as long in all,
+    `memory_bytes` of address space, and of the environment, besides what Python needs, the variables whose names begin with
+    one of `inherited`.
     """
 
     def __init__(self, memory_bytes: int, timeout_s: float, at_once: int, inherited: tuple[str, ...] = ()) -> None:
