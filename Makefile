@@ -11,7 +11,7 @@ PROCESSES ?= 2
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test acceptance wholetext clients check structure format journey chaos results sbom
+.PHONY: help setup serve style types test tests acceptance wholetext clients check structure format journey chaos results sbom
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,15 +26,23 @@ serve: setup  ## serve on http://127.0.0.1:8000 (PORT=, HOST=, MODEL=, ARGS="--e
 	@exec env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/dragoman serve --host $(HOST) --port $(PORT) \
 		$(if $(MODEL),--model "$(MODEL)",--enforce-eager true) $(ARGS)
 
-check: setup  ## ruff and pyright
+check: style types  ## ruff and pyright
+
+style: setup
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/pyright --project pyproject.toml --threads $(PROCESSES)
+
+types: setup
+	nice $(VENV)/bin/pyright --project pyproject.toml --threads $(PROCESSES)
 
 structure: setup  ## files and lines of each package, before and now (BEFORE=a git revision)
 	@$(VENV)/bin/python scripts/structure.py --before $(BEFORE)
 
-test: check  ## the tests, real engine included, in PROCESSES=2; 12 minutes on 2 cores
+# pyright takes what the tests leave: they wait for processes, browsers and the engine's start.
+test: style  ## check, and the tests, real engine included, in PROCESSES=2; 12 minutes on 2 cores
+	@$(MAKE) --no-print-directory --jobs=2 types tests
+
+tests: setup
 	$(PYTEST) -n $(PROCESSES) -m "not acceptance"
 
 # One process more: these tests wait for other processes half of the time.

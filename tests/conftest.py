@@ -9,7 +9,7 @@ same tests of the adapter run on any machine.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from dragoman.engine import process
 from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.pipelines.base import Pipeline
 from dragoman.settings import EngineSettings
+from tests.kept_workers import kept_workers
 from tests.pipelines.building import Started
 
 if TYPE_CHECKING:
@@ -82,6 +83,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     return Scheduling(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def workers_of_documents() -> Iterator[None]:
+    """Of all servers of this process, which each would start some."""
+    with kept_workers():
+        yield
 
 
 @pytest.fixture(scope="session")

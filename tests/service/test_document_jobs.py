@@ -51,6 +51,7 @@ from tests.serving import HeldPipeline, encoder_of_turns, service_over, source_o
 from tests.waiting import HANG_S, scaled, until
 from wholetext.files import worker
 from wholetext.files.segmentfile import Result
+from wholetext.files.worker import Workers
 
 StoreName = Literal["folder", "database"]
 TEXT = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(40))
@@ -170,13 +171,16 @@ def workers() -> set[int]:
     return {one.pid for one in psutil.Process().children(recursive=True) if "wholetext.files.worker" in title(one)}
 
 
-async def test_a_process_waits_for_the_first_document_and_none_is_left(servers: Servers) -> None:
+async def test_a_process_waits_for_the_first_document_and_none_is_left(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "Workers", Workers)  # in place of those that tests share
     before = workers()
     async with servers() as service:
         await until(lambda: len(workers() - before) == 1, "a process")
         [waiting] = workers() - before
         await done(service.documents, await create(service.documents))
-        assert waiting not in workers()  # it has read the document
+        assert workers() - before == {waiting}  # it has forked those that read and wrote the document
     assert workers() == before
 
 

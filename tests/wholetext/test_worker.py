@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -25,9 +26,9 @@ from wholetext.files.worker import SOURCE, Workers, WorkerTask
 
 
 def of_this_process() -> set[psutil.Process]:
-    """The worker processes of this one that run, also those of other tests that have not ended yet."""
+    """The worker processes of this one that run, and those forked from them, also of other tests that have not ended yet."""
     found = set[psutil.Process]()
-    for child in psutil.Process().children():
+    for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             if child.status() != psutil.STATUS_ZOMBIE and "wholetext.files.worker" in child.cmdline():
                 found.add(child)
@@ -74,9 +75,8 @@ async def test_a_process_with_thousands_of_open_files_has_its_files_read(tmp_pat
     try:
         while handles[-1] < 1_100:
             handles.append(os.dup(handles[0]))
-        given = [task(tmp_path), task(tmp_path)]  # the idle process, and one that is started now
-        for one in given:
-            await workers.run(one)
+        given = [task(tmp_path), task(tmp_path)]  # of the idle process, and of one that is started now
+        await asyncio.gather(*(workers.run(one) for one in given))
     finally:
         for handle in handles:
             os.close(handle)
@@ -123,16 +123,51 @@ async def kill_the_one_that_reads(pipe: Pipe, others: set[psutil.Process]) -> No
     await until(lambda: has_ended(reader), "its end")
 
 
-async def test_a_task_amid_which_its_process_is_killed_is_given_to_another_one(
+async def test_tasks_have_processes_of_their_own_that_are_forked_from_one_worker(
     tmp_path: Path, workers: Workers, others: set[psutil.Process]
+) -> None:
+    readers = list[psutil.Process]()
+    for name in ("a", "b"):
+        (folder := tmp_path / name).mkdir()
+        pipe = Pipe(folder)
+        running = asyncio.create_task(workers.run(task(folder)))
+        readers.append(await pipe.reader(others))
+        parent = readers[-1].parent()
+        pipe.write(b"Can I see it?")
+        await running
+        assert parent is not None and of_this_process() - others == {parent}, "the task's process has ended"
+    assert readers[0] != readers[1]
+
+
+@pytest.mark.parametrize("killed", ["reader", "parent"])
+async def test_a_task_amid_which_its_process_is_killed_is_given_to_another_one(
+    tmp_path: Path, workers: Workers, others: set[psutil.Process], killed: str
 ) -> None:
     pipe, given = Pipe(tmp_path), task(tmp_path)
     running = asyncio.create_task(workers.run(given))
-    await kill_the_one_that_reads(pipe, others)
+    reader = await pipe.reader(others)
+    parent = reader.parent()
+    assert parent is not None
+    (reader if killed == "reader" else parent).kill()
+    await until(lambda: has_ended(reader), "its end")  # a worker's end is that of the process that it has forked
     await pipe.reader(others)
     pipe.write(b"Can I see it?")
     await running
     assert SegmentFile(given.file("segments")).translations() == ["Can I see it?"]
+
+
+async def test_a_task_ends_with_the_server(tmp_path: Path, workers: Workers, others: set[psutil.Process]) -> None:
+    pipe = Pipe(tmp_path)
+    program = (
+        "import asyncio, sys; from wholetext.files.worker import ReadOptions, Workers, WorkerTask\n"
+        "asyncio.run(Workers(2**30, 999, 1).run(WorkerTask('read', sys.argv[1], ReadOptions('txt', 'ja'))))"
+    )
+    server = psutil.Popen([sys.executable, "-c", program, str(tmp_path)])
+    reader = await pipe.reader(others)
+    server.kill()
+    server.wait()
+    await until(lambda: has_ended(reader), "its end")
+    pipe.close()
 
 
 async def test_a_file_amid_which_processes_are_killed_twice_is_blamed(

@@ -146,6 +146,15 @@ def format_of(extension: str) -> Format:
     raise UnsupportedFile(f"Invalid file: {named}; {hint}", param="file")
 
 
+def import_reader(extension: str) -> None:
+    """Import the module of this package that reads a format. Does nothing for an extension that is of none of its formats.
+
+    Raises `ImportError`.
+    """
+    if extension in _BY_EXTENSION:
+        import_module(_BY_EXTENSION[extension].module, __package__)
+
+
 def read(data: bytes, options: ReadOptions) -> Content:
     """Read a file of any format. Raises `InvalidFile` with the place for one that is not what its extension says."""
     module = import_module(format_of(options.extension).module, __package__)

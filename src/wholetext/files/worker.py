@@ -1,10 +1,11 @@
 """Reads and writes one file in a process of its own, with bounds on its memory and time: files are hostile until read.
 
-Both sides are here. The server's side starts `python -m wholetext.files.worker`, gives it a task as one line of JSON on its
-standard input, and gets one line back, its report or an error; what is large goes through files in the document's folder.
-The process is spawned, never forked, imports neither vllm nor torch, whose mappings do not fit into its address space,
-inherits no secrets from the server's environment, and ends when its standard input is closed, which happens however the
-server ends.
+Both sides are here. The server's side starts `python -m wholetext.files.worker`, gives it tasks as lines of JSON on its
+standard input, and gets a line back for each, its report or an error; what is large goes through files in the document's
+folder. This process is spawned, imports neither vllm nor torch, whose mappings do not fit into its address space, inherits
+no secrets from the server's environment, and never reads a file itself: it forks a process for each task, which has imported
+what it needs by then, has one thread, and ends with its task. Both end when the standard input is closed, which happens
+however the server ends.
 
 A read of `source` writes `NAME.segments` (of a TMX file, which is no document, `NAME.entries`, one a line); a write reads
 translations from `NAME.segments`, and writes `NAME`, which is the task's own.
@@ -32,11 +33,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
-from typing import Any, Literal, cast
+from typing import Any, Literal, NoReturn, cast
 
 from wholetext.errors import DiskFull, InvalidFile, UnsupportedFile, WholetextError
 from wholetext.files import formats, returned, tmx
@@ -51,6 +51,8 @@ SOURCE = "source"
 TMX = "tmx"
 RETURNED = "returned"
 """Instead of the extension of a format: an export of segments that comes back, as `returned` reads it."""
+ENDED = "ended"
+"""Of a worker's answer: the exit code of a process that has not answered, negative for a signal."""
 MAX_RESULT_BYTES = 2**29
 MAX_TEXT_BYTES = 2**28
 """Of a file's texts with their places and contexts, which are stored together."""
@@ -82,10 +84,11 @@ class WorkerTask:
 
 
 class Workers:
-    """Runs tasks in worker processes, at most `at_once`, and keeps one that has started for the next task.
+    """Runs tasks in worker processes, at most `at_once`, and keeps one that is idle for the next task.
 
-    A task has `timeout_s` of CPU time, and twice as long in all; its process has `memory_bytes` of address space, and of the
-    environment, besides what Python needs, the variables whose names begin with one of `inherited`.
+    A task has a process of its own, forked from a worker's. It has `timeout_s` of CPU time, twice as long in all,
+    `memory_bytes` of address space, and of the environment, besides what Python needs, the variables whose names begin with
+    one of `inherited`.
     """
 
     def __init__(self, memory_bytes: int, timeout_s: float, at_once: int, inherited: tuple[str, ...] = ()) -> None:
@@ -129,19 +132,21 @@ class Workers:
         with self._starting:
             self._keeps_idle = False
             if self._idle is not None:
-                _kill_and_reap(self._idle)
+                end(self._idle)
                 self._idle = None
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        inherited = {
+    def _environment(self) -> dict[str, str]:
+        return {
             name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(self._inherited)
         }
+
+    def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "wholetext.files.worker", str(self._memory_bytes), str(self._timeout_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=inherited,
+            env=self._environment(),
             start_new_session=True,  # a group of its own, which is killed as a whole
         )
 
@@ -156,44 +161,52 @@ class Workers:
             until_s = monotonic() + 2 * self._timeout_s
             answered = self._answer_of(process, task, cancelled, until_s)
             late = monotonic() >= until_s
-            if answered is not None:
-                return answered
-            if late or cancelled.is_set() or process.returncode not in _KILLED or not attempts_left:
-                return {"code": InvalidFile.code, "message": self._reason(task, process.returncode, late=late)}
-            log.warning("a document's worker was killed by signal %d; its task is tried once more", -process.returncode)
+            if answered is None:
+                end(process)
+                ended = process.returncode
+            else:
+                self._give_back(process)
+                if ENDED not in answered:
+                    return answered
+                ended = answered[ENDED]
+            if late or cancelled.is_set() or ended not in _KILLED or not attempts_left:
+                return {"code": InvalidFile.code, "message": self._reason(task, ended, late=late)}
+            log.warning("a document's worker was killed by signal %d; its task is tried once more", -ended)
         raise AssertionError("the last attempt returns")
 
     def _take(self) -> subprocess.Popen[bytes]:
-        """Return the idle process, or a new one if there is none or it has ended, and start the next idle one."""
+        """Return the idle process, or a new one if there is none or it has ended."""
         with self._starting:
             process, self._idle = self._idle, None
-            if process is not None and process.poll() is not None:
-                log.warning("an idle worker of documents ended with %d", process.returncode)
-                with process:  # closes its pipes
-                    process = None
-            process = process or self._start()
-            if self._keeps_idle:
-                self._idle = self._start()
-        return process
+        if process is not None and process.poll() is not None:
+            log.warning("an idle worker of documents ended with %d", process.returncode)
+            with process:  # closes its pipes
+                process = None
+        return process or self._start()
+
+    def _give_back(self, process: subprocess.Popen[bytes]) -> None:
+        """Keep a process for the next task, or end it if one is idle already."""
+        with self._starting:
+            if self._keeps_idle and self._idle is None:
+                self._idle = process
+                return
+        end(process)
 
     def _answer_of(
         self, process: subprocess.Popen[bytes], task: WorkerTask, cancelled: threading.Event, until_s: float
     ) -> dict[str, Any] | None:
-        """Return what a process answers to a task; None if it ends, is late or is cancelled before. It has ended then."""
+        """Return what a process answers to a task; None if it ends, is late or is cancelled before."""
         assert process.stdin is not None and process.stdout is not None
-        try:
-            with suppress(BrokenPipeError):
-                process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
-                process.stdin.flush()
-            answered = select.poll()  # `select` refuses the numbers of handles from 1,024 on
-            answered.register(process.stdout, select.POLLIN | select.POLLHUP)
-            while not answered.poll(50):
-                if cancelled.is_set() or monotonic() >= until_s:
-                    return None
-            line = process.stdout.readline()
-            return cast(dict[str, Any], json.loads(line)) if line.endswith(b"\n") else None
-        finally:
-            _kill_and_reap(process)
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
+            process.stdin.flush()
+        answered = select.poll()  # `select` refuses the numbers of handles from 1,024 on
+        answered.register(process.stdout, select.POLLIN | select.POLLHUP)
+        while not answered.poll(50):
+            if cancelled.is_set() or monotonic() >= until_s:
+                return None
+        line = process.stdout.readline()
+        return cast(dict[str, Any], json.loads(line)) if line.endswith(b"\n") else None
 
     def _reason(self, task: WorkerTask, ended: int, *, late: bool) -> str:
         """Why a process ended without an answer."""
@@ -205,8 +218,8 @@ class Workers:
         return f"the file cannot be {'read' if task.op == 'read' else 'written'}: its reader failed"
 
 
-def _kill_and_reap(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process with its group."""
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a worker with its group, and reap it."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(BrokenPipeError):
@@ -307,16 +320,10 @@ def answer(line: bytes) -> dict[str, object]:
         return {"code": InvalidFile.code, "message": "the file cannot be read: its reader failed", "frames": frames}
 
 
-def _exit_with_server() -> None:
-    """Ends the process when the server has closed its standard input, or is gone."""
-    sys.stdin.buffer.read()
-    os._exit(1)
-
-
 def limit_process(memory_bytes: int) -> None:
     """Prepare this process for tasks: bounds on its memory and its files, and no collections of garbage.
 
-    Readers make many objects and hardly any cycles, and the process ends with its task.
+    Readers make many objects and hardly any cycles, and a process ends with its task.
     """
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -326,19 +333,50 @@ def limit_process(memory_bytes: int) -> None:
     sys.setrecursionlimit(10 * DEEPEST)  # what is in text boxes of text boxes is written within these
 
 
+def _answer_in_child(line: bytes, timeout_s: float) -> bytes:
+    """Do the task of a line in a child process, and return its answer; if it ends without one, how, as `ENDED`."""
+    with suppress(ImportError):  # which the child raises again, as an error of its task
+        formats.import_reader(json.loads(line)["options"]["extension"])  # children after this one have it too
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        _run_child(line, timeout_s, writing)
+    os.close(writing)
+    answered = bytearray()
+    watched = select.poll()
+    watched.register(reading, select.POLLIN)
+    watched.register(0, 0)  # no event but the end of standard input: the server sends nothing while a task runs
+    while 0 not in (events := dict(watched.poll())) and (data := os.read(reading, 2**16)):
+        answered += data
+    if 0 in events:
+        os.killpg(0, signal.SIGKILL)  # the child, and this process
+    os.close(reading)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return bytes(answered) if ended == 0 else json.dumps({ENDED: ended}).encode()
+
+
+def _run_child(line: bytes, timeout_s: float, writing: int) -> NoReturn:
+    """Do the task of a line, write its answer to a pipe, and end."""
+    code = 1
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1):  # by its end of these the server would not see that its worker has ended
+            os.dup2(null, stream)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(timeout_s) + 1, int(timeout_s) + 2))
+        with os.fdopen(writing, "wb") as answered:
+            answered.write(json.dumps(answer(line)).encode())
+        code = 0
+    finally:
+        os._exit(code)  # nothing of the process that was forked is to be done here too
+
+
 def main(memory_bytes: int, timeout_s: float) -> None:
-    """Wait for a task, do it and answer."""
+    """Answer tasks until standard input is closed."""
     limit_process(memory_bytes)
-    import_module("wholetext.files.plaintext")  # what most readers import, while there is no task
-    line = sys.stdin.buffer.readline()
-    if not line:
-        return
-    used_s = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
-    resource.setrlimit(resource.RLIMIT_CPU, (used_s + int(timeout_s) + 1, used_s + int(timeout_s) + 2))
-    threading.Thread(target=_exit_with_server, daemon=True).start()
-    sys.stdout.write(json.dumps(answer(line)) + "\n")
-    sys.stdout.flush()
-    os._exit(0)  # not Python's own end: the other thread holds its standard input
+    formats.import_reader("txt")  # which imports what most readers do, while there is no task
+    for line in sys.stdin.buffer:
+        sys.stdout.buffer.write(_answer_in_child(line, timeout_s) + b"\n")
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
