@@ -69,7 +69,9 @@ TIMED: dict[str, Check] = {
     "repetition": lambda source, output, _: comparisons.repeats(source, output),
     "source_copied": comparisons.is_copied,
     "wrong_language": comparisons.is_wrong_language,
-    "sentences_dropped": lambda source, output, _: comparisons.sentences_dropped(source, output),
+    "sentences_dropped": lambda source, output, _: comparisons.too_few_sentences(
+        *comparisons.both_sentence_ends(source, output)
+    ),
     "commentary": lambda source, output, context: commentary.has_commentary(source, output, context.target_language),
     "placeholders_lost": lambda source, output, _: comparisons.placeholders_lost(source, output),
     "numbers_changed": lambda source, output, _: comparisons.numbers_lost(source, output),

@@ -3,9 +3,12 @@
     python scripts/mutations.py --since abfa6c6 --seed 38 --number 40 tests
 
 Works in a copy of the tree. First the tests run once, with a probe before each chosen statement that notes which test reaches
-it; then each fault is put in alone, and only tests that reach it run, up to `--most`. A fault is *found* if one of them fails
-or does not end, and *missed* if all pass. What a test reaches in a process that it starts counts where that inherits the
-test's environment.
+it, and how long the test takes; then each fault is put in alone, and only tests that reach it run, the shortest `--most`. A
+fault is *found* if one of them fails or does not end, and *missed* if all pass. What a test reaches in a process that it starts
+counts where that inherits the test's environment.
+
+`--moved` chooses among the statements that stood in other files at the revision, in functions of the same names, and judges
+each fault there, too, by the revision's own tests.
 """
 
 from __future__ import annotations
@@ -31,6 +34,12 @@ import os
 _known = set()
 
 
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        with open({path!r}, "a", encoding="utf-8") as out:
+            out.write(f"{{report.duration}}s {{report.nodeid}}\n")
+
+
 def note(number):
     test = os.environ.get("PYTEST_CURRENT_TEST", "")
     if test and (number, test) not in _known:
@@ -38,7 +47,7 @@ def note(number):
         with open({path!r}, "a", encoding="utf-8") as out:
             out.write(f"{{number}} {{test.rpartition(' (')[0]}}\\n")
 """
-"""A module of the copy, `reached_by_tests`."""
+"""A module of the copy, `reached_by_tests`, which is a plugin of pytest, too."""
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -66,7 +75,8 @@ class Fault:
     right: str
     wrong: str = ""
     outcome: str = "not reached"
-    tests: list[str] = field(default_factory=list[str])
+    tests: list[str] = field(default_factory=list[str])  # the shortest first
+    before: Fault | None = None  # the same one in the revision
 
 
 # ---- statements and faults
@@ -135,19 +145,74 @@ def faults_of(file: str, source: str) -> Iterator[Fault]:
                 yield Fault(file, node.lineno, statement, numbers[part], header(node))
 
 
-def choose(since: str, seed: int, number: int) -> list[Fault]:
-    """Faults of different statements, in files of `src` that changed since a revision or were moved."""
+def functions_of(tree: ast.Module) -> dict[ast.AST, str]:
+    """The name of the innermost function of each node within one."""
+    names: dict[ast.AST, str] = {}
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            names |= dict.fromkeys(ast.walk(function), function.name)
+    return names
+
+
+Key = tuple[str, str]
+"""Of a statement: the name of the innermost function around it, and what it says."""
+
+
+def keyed_statements(source: str) -> Iterator[tuple[Key, int]]:
+    """The keys of a file's statements, with their places."""
+    tree = ast.parse(source)
+    names = functions_of(tree)
+    for number, statement in statements(tree):
+        yield (names.get(statement, ""), ast.dump(statement)), number
+
+
+def statements_at(revision: str) -> dict[Key, list[tuple[str, int]]]:
+    """The files and places of all statements of `src` at a revision."""
+    found: dict[Key, list[tuple[str, int]]] = {}
+    for file in git("ls-tree", "-r", "--name-only", revision, "src").splitlines():
+        for key, number in keyed_statements(git("show", f"{revision}:{file}")) if file.endswith(".py") else ():
+            found.setdefault(key, []).append((file, number))
+    return found
+
+
+def choose(since: str, seed: int, number: int, *, moved: bool = False) -> list[Fault]:
+    """Faults of different statements, in files of `src` that changed since a revision or were moved.
+
+    `moved`: of statements that stood in other files then, with the same fault there.
+    """
     names = git("diff", "--name-only", "-M", "--diff-filter=AMR", since, "--", "src").splitlines()
+    then = statements_at(since) if moved else {}
     by_statement: dict[tuple[str, int], list[Fault]] = {}
+    were: dict[tuple[str, int], tuple[str, int]] = {}
     for name in sorted(name for name in names if name.endswith(".py")):
-        for fault in faults_of(name, (ROOT / name).read_text(encoding="utf-8")):
-            by_statement.setdefault((name, fault.statement), []).append(fault)
+        source = (ROOT / name).read_text(encoding="utf-8")
+        for key, at in keyed_statements(source) if moved else ():
+            places = then.get(key, [])
+            if places and name not in (file for file, _ in places):
+                were[name, at] = places[0]
+        for fault in faults_of(name, source):
+            if not moved or (name, fault.statement) in were:
+                by_statement.setdefault((name, fault.statement), []).append(fault)
     chance = random.Random(seed)
-    chosen = chance.sample(sorted(by_statement), min(number, len(by_statement)))
-    found = [chance.choice(by_statement[place]) for place in chosen]
-    for fault in found:
+    found: list[Fault] = []
+    for place in chance.sample(sorted(by_statement), len(by_statement)):
+        fault = chance.choice(by_statement[place])
         fault.wrong = with_fault((ROOT / fault.file).read_text(encoding="utf-8"), fault)[1]
-    return [one for one in found if one.wrong != one.right]
+        if fault.wrong != fault.right:
+            fault.before = same_fault(fault, since, *were[place]) if moved else None
+            found.append(fault)
+        if len(found) == number:
+            break
+    return found
+
+
+def same_fault(fault: Fault, revision: str, file: str, number: int) -> Fault:
+    """The fault in statement `number` of a file at a revision, which says what the fault's own does."""
+    nodes = list(ast.walk(ast.parse((ROOT / fault.file).read_text(encoding="utf-8"))))
+    place = list(ast.walk(nodes[fault.statement])).index(nodes[fault.node])
+    others = list(ast.walk(ast.parse(git("show", f"{revision}:{file}"))))
+    node = others.index(list(ast.walk(others[number]))[place])
+    return Fault(file, getattr(others[number], "lineno", 0), number, node, fault.right, fault.wrong)
 
 
 def with_fault(source: str, fault: Fault) -> tuple[str, str]:
@@ -183,8 +248,14 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True).stdout
 
 
-def copy_tree(folder: Path) -> None:
-    """Copy the files that git knows."""
+def copy_tree(folder: Path, revision: str | None = None) -> None:
+    """Copy the files that git knows; those of a revision, where one is given."""
+    if revision is not None:
+        archive = subprocess.Popen(["git", "-C", str(ROOT), "archive", revision], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", str(folder)], stdin=archive.stdout, check=True)
+        if archive.wait():
+            raise SystemExit(f"git archive {revision} failed")
+        return
     for name in git("ls-files").splitlines():
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +265,8 @@ def copy_tree(folder: Path) -> None:
 def run_tests(folder: Path, tests: Sequence[str], limit_s: float | None) -> int | None:
     """The exit code of pytest in the copy; None: it did not end in time."""
     environment = {**os.environ, "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(["-x"] if limit_s else []), *tests]
+    plugins = ["-p", "no:cacheprovider", *(["-x"] if limit_s else ["-p", "reached_by_tests"])]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, *tests]
     try:
         return subprocess.run(
             command, cwd=folder, env=environment, timeout=limit_s, stdout=subprocess.DEVNULL
@@ -213,19 +285,24 @@ def find_tests(folder: Path, faults: Sequence[Fault], tests: Sequence[str]) -> N
         probes = {fault.statement: number for number, fault in enumerate(faults) if fault.file == file}
         (folder / file).write_text(with_probes(source, probes), encoding="utf-8")
     run_tests(folder, tests, None)
+    durations_s: dict[str, float] = {}
     for line in reached.read_text(encoding="utf-8").splitlines():
         number, _, test = line.partition(" ")
-        if test not in faults[int(number)].tests:
+        if number.endswith("s"):
+            durations_s[test] = float(number[:-1])
+        elif test not in faults[int(number)].tests:
             faults[int(number)].tests.append(test)
+    for fault in faults:
+        fault.tests.sort(key=lambda test: durations_s.get(test, 0.0))
     for file, source in right.items():
         (folder / file).write_text(source, encoding="utf-8")
 
 
-def judge(folder: Path, fault: Fault, most: int, chance: random.Random) -> None:
-    """Run the tests of a fault."""
+def judge(folder: Path, fault: Fault, most: int) -> None:
+    """Run the tests of a fault, the shortest ones."""
     if not fault.tests:
         return
-    tests = chance.sample(sorted(fault.tests), min(most, len(fault.tests)))
+    tests = fault.tests[:most]
     source = (folder / fault.file).read_text(encoding="utf-8")
     (folder / fault.file).write_text(with_fault(source, fault)[0], encoding="utf-8")
     code = run_tests(folder, tests, TEST_S + 60)
@@ -233,29 +310,42 @@ def judge(folder: Path, fault: Fault, most: int, chance: random.Random) -> None:
     (folder / fault.file).write_text(source, encoding="utf-8")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tests", nargs="*", default=["tests"], help="files and folders of tests")
-    parser.add_argument("--since", required=True, metavar="REVISION", help="files that changed since this revision")
-    parser.add_argument("--seed", type=int, default=38)
-    parser.add_argument("--number", type=int, default=40)
-    parser.add_argument("--most", type=int, default=20, help="tests that run for one fault, chosen by the seed")
-    parser.add_argument("--out", type=Path, help="a JSON file for all of it")
-    options = parser.parse_args()
-    faults = choose(options.since, options.seed, options.number)
+def judge_all(faults: Sequence[Fault], tests: Sequence[str], most: int, revision: str | None = None) -> Iterator[Fault]:
+    """Find the tests of all faults in a copy of the tree, or of a revision; yield each fault once it is judged."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        copy_tree(folder)
-        find_tests(folder, faults, options.tests)
+        copy_tree(folder, revision)
+        find_tests(folder, faults, [one for one in tests if one.startswith("-") or (folder / one).exists()])
         for fault in faults:
-            judge(folder, fault, options.most, random.Random(options.seed))
+            judge(folder, fault, most)
             print(
                 f"{fault.outcome:12} {len(fault.tests):4} tests  {fault.file}:{fault.line}  {fault.right}  →  {fault.wrong}",
                 flush=True,
             )
+            yield fault
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tests", nargs="*", default=["tests"], help="files and folders of tests, of either tree")
+    parser.add_argument("--since", required=True, metavar="REVISION", help="files that changed since this revision")
+    parser.add_argument("--moved", action="store_true", help="statements that were moved, judged at the revision, too")
+    parser.add_argument("--seed", type=int, default=38)
+    parser.add_argument("--number", type=int, default=40)
+    parser.add_argument("--most", type=int, default=20, help="tests that run for one fault, the shortest")
+    parser.add_argument("--out", type=Path, help="a JSON file for all of it")
+    options = parser.parse_args()
+    faults = choose(options.since, options.seed, options.number, moved=options.moved)
+    sides = [(None, faults)]
+    if options.moved:
+        sides.append((options.since, [one.before for one in faults if one.before is not None]))
+    for revision, chosen in sides:
+        for _ in judge_all(chosen, options.tests, options.most, revision):
             if options.out:
-                options.out.write_text(json.dumps([asdict(one) for one in faults], indent=2, ensure_ascii=False) + "\n")
-    print(", ".join(f"{number} {outcome}" for outcome, number in Counter(one.outcome for one in faults).items()))
+                written = [asdict(one) for one in faults]
+                options.out.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n")
+        counted = Counter(one.outcome for one in chosen).items()
+        print(f"{revision or 'now'}: {', '.join(f'{number} {outcome}' for outcome, number in counted)}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from dragoman.errors import InvalidRequest
 from wholetext.markup import PublicFormat as PublicFormat
 from wholetext.markup import TextFormat as TextFormat
+from wholetext.markup.html import TagRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,7 @@ class Options:
     memory_similarity: float | None = None  # the least of these entries, 0 to 100; None: as the server is set
     formality: Formality = "default"
     instructions: tuple[str, ...] = ()  # to the model, where its profile can give them
-    ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml
-    splitting_tags: frozenset[str] = frozenset()  # that always end a sentence
-    non_splitting_tags: frozenset[str] = frozenset()  # that never do
+    tags: TagRules = field(default_factory=TagRules)  # of html and xml
     examples: tuple[Example, ...] = ()  # texts with their translations, for all texts; prompts keep their order
 
     def check(self) -> None:
@@ -112,9 +111,9 @@ class Options:
             ("glossary", self.glossary.values() if own_terms else (), MAX_TERMS, MAX_TERM_CHARACTERS),
             ("keep", self.keep, MAX_TERMS, MAX_TERM_CHARACTERS),
             ("instructions", self.instructions, MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS),
-            ("ignore_tags", self.ignore_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
-            ("splitting_tags", self.splitting_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
-            ("non_splitting_tags", self.non_splitting_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
+            ("ignore_tags", self.tags.ignore, MAX_TAGS, MAX_TAG_CHARACTERS),
+            ("splitting_tags", self.tags.splitting, MAX_TAGS, MAX_TAG_CHARACTERS),
+            ("non_splitting_tags", self.tags.non_splitting, MAX_TAGS, MAX_TAG_CHARACTERS),
         ):
             if len(entries) > most:
                 raise InvalidRequest(f"{name}: {len(entries)} entries; this server accepts {most}", param=name)

@@ -15,6 +15,7 @@ from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_o
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import Account, ApiName, Example, Options, TextDelta, TextDone, Translation, TranslationRequest
+from wholetext.markup.html import TagRules
 
 router = APIRouter(
     prefix="/v1",
@@ -175,9 +176,9 @@ async def request_of(
             memory_similarity=body.memory_similarity,
             formality=body.formality,
             instructions=tuple(body.instructions),
-            ignore_tags=frozenset(body.ignore_tags),
-            splitting_tags=frozenset(body.splitting_tags),
-            non_splitting_tags=frozenset(body.non_splitting_tags),
+            tags=TagRules(
+                frozenset(body.ignore_tags), frozenset(body.splitting_tags), frozenset(body.non_splitting_tags)
+            ),
             examples=tuple(Example(one.source, one.translation) for one in body.examples),
         ),
         strict=body.strict,

@@ -33,7 +33,8 @@ from dragoman.types import Example, PromptOption, PromptOptions, Role, Sampling
 
 _PROBE = "Good morning."
 _MAX_CHAT_PLANS = 64
-_MAX_EXAMPLE_PLANS = 512
+_MAX_PLANS = 4_096
+"""Plans that are kept in memory: one for each direction and template, and for each number of examples."""
 _MAX_TEMPLATES = 512
 
 
@@ -83,10 +84,7 @@ class PromptEncoder:
         self.difference = difference
         self.tokenizer = tokenizer
         self._opening = tokenizer.opening_ids if profile.bos == "tokenizer" else ()
-        self._plans: dict[
-            tuple[str | None, str, ProfileTemplate], _Plan
-        ] = {}  # at most one for each direction and template
-        self._example_plan = lru_cache(_MAX_EXAMPLE_PLANS)(self._build_example_plan)
+        self._plan = lru_cache(_MAX_PLANS)(self._build_text_plan)
         self._templates: dict[tuple[str | None, str, bool, frozenset[PromptOption]], ProfileTemplate] = {}
         self._chat_plan = lru_cache(_MAX_CHAT_PLANS)(self._build_chat_plan)
         self.sampling = _with_stop_ids(profile, tokenizer)
@@ -105,7 +103,7 @@ class PromptEncoder:
         values = slot_values(self.profile, template, text, target, options)
         if options.examples:
             turns = self._turns(source, target, options)
-            plan = self._example_plan(source, target, template, turns)
+            plan = self._plan(template, source, target, turns)
             values |= example_values(self.profile, turns, target, options)
         else:
             plan = self._plan(template, source, target)
@@ -180,7 +178,7 @@ class PromptEncoder:
         given = replace(options, examples=(example,))
         turns = self._turns(source, target, given)
         template = self._template(source, target, options)
-        around = self._example_plan(source, target, template, turns).overhead
+        around = self._plan(template, source, target, turns).overhead
         around -= self._plan(template, source, target).overhead
         values = example_values(self.profile, turns, target, given)
         count = most_tokens if at_most else self.tokenizer.count
@@ -207,17 +205,10 @@ class PromptEncoder:
             raise EngineFailed("a text was encoded as a control token and was therefore not sent to the model")
         return ids
 
-    def _plan(self, template: ProfileTemplate, source: str | None, target: str) -> _Plan:
-        key = (source, target, template)
-        plan = self._plans.get(key)
-        if plan is None:
-            parts = render_parts(self.profile, self.tokenizer, template, source, target)
-            plan = self._plans[key] = self._build_plan(parts)
-        return plan
-
-    def _build_example_plan(
-        self, source: str | None, target: str, template: ProfileTemplate, turns: tuple[ProfileTemplate, ...]
+    def _build_text_plan(
+        self, template: ProfileTemplate, source: str | None, target: str, turns: tuple[ProfileTemplate, ...] = ()
     ) -> _Plan:
+        """`turns`: the templates of the examples' turns."""
         return self._build_plan(render_parts(self.profile, self.tokenizer, template, source, target, turns))
 
     def _build_chat_plan(self, roles: tuple[Role, ...]) -> _Plan:

@@ -12,7 +12,7 @@ import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
@@ -47,12 +47,7 @@ class Language:
         return self.zh if which == "zh" else self.en
 
 
-@cache
-def _slots_of_template(text: str, system: str) -> frozenset[str]:
-    return slots_of(text) | slots_of(system)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProfileTemplate:
     """A prompt on which the model was trained. It requires values for its slots, such as `{source}` or `{context}`.
 
@@ -70,11 +65,12 @@ class ProfileTemplate:
     formality: FormalityWords | None = None  # the values of `{formality}`
     answer: str = "{text}"  # how the model writes its answer
 
-    @property
+    @cached_property
     def slots(self) -> frozenset[str]:
-        return _slots_of_template(self.text, self.system)
+        """Names of the slots of both turns."""
+        return slots_of(self.text) | slots_of(self.system)
 
-    @property
+    @cached_property
     def tags(self) -> frozenset[str]:
         """Names of the tags around the text and around the answer, which a text must not contain as they are."""
         return tags_around_text(self.text) | tags_around_text(self.answer)

@@ -308,16 +308,15 @@ class Accounts:
         Raises `Unauthenticated` where one is needed and None given, `InvalidKey`, and `StorageUnavailable` for a key that is
         not known while the database fails, or while too many such keys wait to be read.
         """
-        account = await self._account_of(key)
-        if self._store is not None:
-            from dragoman.storage.threads import caller
-
-            caller.set(account.id)
-        return account
-
-    async def _account_of(self, key: str | None) -> Account:
         if self._store is None:
             return ANONYMOUS
+        from dragoman.storage.threads import caller
+
+        account = await self._account_of(key, self._store)
+        caller.set(account.id)
+        return account
+
+    async def _account_of(self, key: str | None, store: AccountStore) -> Account:
         if not key:
             if self.required:
                 raise Unauthenticated("this server needs a key: send the header Authorization: Bearer KEY")
@@ -327,7 +326,7 @@ class Accounts:
         digest = digest_of(key)
         stored = self._keys.get(digest)
         if stored is None:
-            stored = await self._find(digest, self._store)
+            stored = await self._find(digest, store)
         is_valid = stored is not None and stored.is_valid(self._now())
         if stored is not None and (is_valid or self.required):
             if (trace := requests.current.get()) is not None:

@@ -37,7 +37,6 @@ from dragoman.types import (
     WarningCode,
 )
 from wholetext.markup import document, marks
-from wholetext.markup.html import TagRules
 from wholetext.markup.marks import Block, Mark, Piece, Verbatim
 from wholetext.markup.plain import icu_plural_categories_missing
 from wholetext.markup.segments import Segment, cut, sentences
@@ -312,7 +311,7 @@ class Planner:
         is_repeated: bool,
     ) -> TextJob:
         wanted = request.options
-        pieces = document.pieces(text, request.format, wanted.keep, _rules(request))
+        pieces = document.pieces(text, request.format, wanted.keep, wanted.tags)
         found = SourceLanguage(request.source)
         if request.source is None or request.is_source_detected:
             found, pieces = self._detected(text, pieces, request)
@@ -590,20 +589,14 @@ def _most_similar(examples: tuple[Example, ...], text: str) -> tuple[Example, ..
 
 def _without_markup(request: TranslationRequest) -> tuple[Example, ...]:
     """The examples of a request for texts with markup: their words alone, as the marks of a text cannot be found in them."""
-    rules = _rules(request)
 
     def words(half: str) -> str:
-        pieces = document.pieces(half, request.format, request.options.keep, rules)
+        pieces = document.pieces(half, request.format, request.options.keep, request.options.tags)
         texts = (marks.plain(marks.with_words(one.text, one.marks)) for one in pieces if isinstance(one, Block))
         return " ".join(filter(None, map(str.strip, texts)))
 
     halves = ((words(one.source), words(one.translation)) for one in request.options.examples)
     return tuple(Example(source, translation) for source, translation in halves if source and translation)
-
-
-def _rules(request: TranslationRequest) -> TagRules:
-    wanted = request.options
-    return TagRules(wanted.ignore_tags, wanted.splitting_tags, wanted.non_splitting_tags)
 
 
 def _example_for(shown: str) -> Callable[[Example], Example]:

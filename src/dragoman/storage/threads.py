@@ -23,11 +23,6 @@ caller: ContextVar[str | None] = ContextVar("dragoman_caller", default=None)
 """The id of the account that this code, and the tasks that it starts, work for; None: for no account."""
 
 
-def _account() -> str | None:
-    """The account whose turn work takes: for a request without one "", for the server's own work None."""
-    return caller.get() or (None if requests.current.get() is None else "")
-
-
 class SharedThreads:
     """Threads that run one function each at a time. Only for one event loop at a time.
 
@@ -44,8 +39,10 @@ class SharedThreads:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run `work` in a thread, and return its result. What has begun is not stopped where this is cancelled."""
-        loop, account = asyncio.get_running_loop(), _account()
-        if account is None:
+        loop, account = asyncio.get_running_loop(), caller.get()
+        if account is None and requests.current.get() is not None:
+            account = ""  # all requests without one have turns together
+        if account is None:  # the server's own work
             return await loop.run_in_executor(self._threads, work)
         turn: asyncio.Future[T] = loop.create_future()
         self._waiting.setdefault(account, deque()).append((work, turn))

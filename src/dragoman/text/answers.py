@@ -78,7 +78,7 @@ def is_question(text: str) -> bool:
 
 def asks(text: str, language: str) -> bool:
     """Whether a text in this language ends with a question mark, or its last sentence asks by its words."""
-    if _ends_with_question(text, _GREEK_MARKS if _is_greek(language) else _MARKS):
+    if _ends_with_question(text, _GREEK_MARKS if languages.primary(language) == "el" else _MARKS):
         return True
     pattern = _question_words(language)
     return pattern is not None and pattern.search(_last_sentence(text)) is not None
@@ -99,10 +99,6 @@ def _ends_with_question(text: str, marks: str) -> bool:
 def _last_sentence(text: str) -> str:
     found = [one for one in _SENTENCES.split(text) if any(map(str.isalpha, one))]
     return found[-1].strip(_EDGES) if found else ""
-
-
-def _is_greek(tag: str | None) -> bool:
-    return tag is not None and languages.primary(tag) == "el"
 
 
 # ---- what the source does not have

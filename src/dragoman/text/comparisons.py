@@ -212,17 +212,14 @@ _MAX_SHORT_LENGTH = 4.0
 def length_faults(source: str, output: str) -> Iterator[Literal["length_out_of_bounds", "sentences_dropped"]]:
     """Return a code if the output is much shorter or longer than the source, and one if sentences seem to be missing."""
     expected = _extent(source)
-    if expected >= _MIN_EXTENT:
-        ratio = _extent(output) / expected
-        if not _MIN_LENGTH <= ratio <= _MAX_LENGTH:
-            yield "length_out_of_bounds"
-        source_ends, output_ends = both_sentence_ends(source, output)
-        if output_ends < source_ends and ratio < _MIN_LENGTH_WITH_FEWER_SENTENCES:
-            yield "sentences_dropped"
-            return
-    elif expected >= _MIN_SHORT_EXTENT and not _MIN_SHORT_LENGTH <= _extent(output) / expected <= _MAX_SHORT_LENGTH:
+    ratio = _extent(output) / expected if expected >= _MIN_SHORT_EXTENT else 1.0
+    is_long = expected >= _MIN_EXTENT
+    least, most = (_MIN_LENGTH, _MAX_LENGTH) if is_long else (_MIN_SHORT_LENGTH, _MAX_SHORT_LENGTH)
+    if not least <= ratio <= most:
         yield "length_out_of_bounds"
-    if sentences_dropped(source, output):
+    source_ends, output_ends = both_sentence_ends(source, output)
+    has_fewer = is_long and output_ends < source_ends and ratio < _MIN_LENGTH_WITH_FEWER_SENTENCES
+    if has_fewer or too_few_sentences(source_ends, output_ends):
         yield "sentences_dropped"
 
 
@@ -265,16 +262,11 @@ def line_breaks_kept(source: str, output: str) -> bool:
     return _line_breaks(source, wrapped=True) == _line_breaks(output, wrapped=True)
 
 
-def sentences_dropped(source: str, output: str) -> bool:
-    """Whether the output has so few sentences, compared with the source, that some must be missing.
-
-    Only sentence ends are counted. Texts of few sentences always pass, and a quarter of the sentences may be merged.
-    """
-    return too_few_sentences(*both_sentence_ends(source, output))
-
-
 def too_few_sentences(source_ends: int, output_ends: int) -> bool:
-    """Whether an output with this number of sentences must lack some of the source's."""
+    """Whether an output with so many sentence ends, compared with the source's, must lack some of its sentences.
+
+    Texts of few sentences always pass, and a quarter of the sentences may be merged.
+    """
     return source_ends >= _MIN_SENTENCES and output_ends < _MIN_SENTENCES_KEPT * source_ends
 
 
@@ -325,18 +317,17 @@ def placeholders_lost(source: str, output: str) -> tuple[str, ...]:
 
     White space in a span is ignored: `<br />` equals `<br/>`, `{{ name }}` equals `{{name}}`.
     """
-    remaining = Counter(_fixed(output))
+    ours, theirs = (
+        [_WHITE_SPACE.sub("", text[start:stop]) for start, stop in spans(text)] for text in (source, output)
+    )
+    remaining = Counter(theirs)
     missing: list[str] = []
-    for span in _fixed(source):
+    for span in ours:
         if remaining[span] > 0:
             remaining[span] -= 1
         else:
             missing.append(span)
     return tuple(missing)
-
-
-def _fixed(text: str) -> Iterator[str]:
-    return (_WHITE_SPACE.sub("", text[start:stop]) for start, stop in spans(text))
 
 
 # ---- copies of the source

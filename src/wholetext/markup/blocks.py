@@ -63,7 +63,7 @@ class _Node:
 
     item: InlineItem
     closing: InlineItem | None = None
-    content: list[_Node] = field(default_factory=lambda: list[_Node]())
+    content: list[_Node] = field(default_factory=list["_Node"])
 
 
 def build(
@@ -455,10 +455,11 @@ def _merged(nodes: Iterable[_Node]) -> list[_Node]:
         if singles.items and not blank and _is_blank(node):
             blank = [node]
             continue
-        if singles.items and not (_is_single(node) and (not blank or singles.take(node.item))):
+        is_single = node.item.kind == "single"
+        if singles.items and not (is_single and (not blank or singles.take(node.item))):
             merged += (singles.node(), *blank)
             singles, blank = _Singles(), []
-        if _is_single(node):
+        if is_single:
             singles.add(*(one.item for one in blank), node.item)
             blank = []
         else:
@@ -471,10 +472,6 @@ def _closing_of_both(node: _Node, inner: _Node) -> InlineItem | None:
     if node.closing is None or inner.closing is None or node.closing.label or inner.closing.label:
         return None
     return replace(node.closing, source=inner.closing.source + node.closing.source)
-
-
-def _is_single(node: _Node) -> bool:
-    return node.item.kind == "single"
 
 
 def _is_word(node: _Node) -> bool:

@@ -22,8 +22,18 @@ def pieces(
     `keep_terms` are not translated. For any `text`, the concatenation of each `Verbatim.text` and of `restore` of each
     block's text, with its marks and writer, equals `text`. Two literals never follow each other.
     """
+    keep = partial(keep_spans, terms=keep_terms)
+    match format:
+        case "text":
+            found = plain.pieces(text, keep)
+        case "html" | "xml":
+            found = html.pieces(text, keep, rules, xml=format == "xml")
+        case "markdown":
+            found = markdown.pieces(text, keep, rules)
+        case "marks":
+            found = _marked(text, keep)
     copied: list[str] = []
-    for piece in _pieces(text, format, partial(keep_spans, terms=keep_terms), rules):
+    for piece in found:
         if isinstance(piece, Verbatim):
             copied += [piece.text] * bool(piece.text)
             continue
@@ -33,20 +43,6 @@ def pieces(
         yield piece
     if copied:
         yield Verbatim("".join(copied))
-
-
-def _pieces(text: str, format: TextFormat, keep: Spans, rules: TagRules | None) -> Iterator[Piece | None]:
-    match format:
-        case "text":
-            return plain.pieces(text, keep)
-        case "html":
-            return html.pieces(text, keep, rules)
-        case "xml":
-            return html.pieces(text, keep, rules, xml=True)
-        case "markdown":
-            return markdown.pieces(text, keep, rules)
-        case "marks":
-            return _marked(text, keep)
 
 
 def _marked(text: str, keep: Spans) -> Iterator[Piece | None]:

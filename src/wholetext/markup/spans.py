@@ -6,10 +6,13 @@ What single tools write, games and frameworks, is a table: `tool_notations.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, update_wrapper
+from typing import TypeVar
 
 from wholetext.markup.tool_notations import PATTERN, spans_by_context
+
+T = TypeVar("T")
 
 # Every part is bounded or anchored, so that a scan is linear for any text. Classes are ASCII, so that a span ends where
 # Chinese or Japanese follows without a space. `_W` has the characters that continue a word of Latin, Greek or Cyrillic.
@@ -145,9 +148,32 @@ MAX_SPAN_CHARACTERS = 2100
 _MOST_CACHED_CHARACTERS = 2000
 
 
-def spans(text: str) -> Iterator[tuple[int, int]]:
+def _cached(function: Callable[[str], T]) -> Callable[[str], T]:
+    """Remember the results for short texts: planning and each check of a segment ask for those of the same few."""
+    remembered = lru_cache(maxsize=512)(function)
+
+    def call(text: str) -> T:
+        return function(text) if len(text) > _MOST_CACHED_CHARACTERS else remembered(text)
+
+    return update_wrapper(call, function)
+
+
+@_cached
+def spans(text: str) -> tuple[tuple[int, int], ...]:
     """Return start and end of each span to keep, in order and not overlapping."""
-    return _spans(text) if len(text) > _MOST_CACHED_CHARACTERS else iter(_cached_spans(text))
+    sign = _SIGN_ASCII if text.isascii() else _SIGN
+    if not sign.search(text):
+        return ()
+    kept: list[tuple[int, int]] = []
+    at = 0
+    for begin, stop in (*spans_by_context(text), (len(text), len(text))):
+        for found in _SPAN.finditer(text, at, begin):
+            start, end = found.span()
+            kept.append((start, _end_of_url(text, start, end) if found.lastgroup else end))
+        if begin < stop:
+            kept.append((begin, stop))
+        at = stop
+    return tuple(kept)
 
 
 def keep_spans(text: str, terms: tuple[str, ...]) -> Iterator[tuple[int, int]]:
@@ -172,20 +198,20 @@ def keep_spans(text: str, terms: tuple[str, ...]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
+@_cached
 def without_spans(text: str) -> str:
     """Replace each span by a space."""
-    return _without_spans(text) if len(text) > _MOST_CACHED_CHARACTERS else _cached_without_spans(text)
-
-
-def _without_spans(text: str) -> str:
-    return " ".join(_between_spans(text))
+    between: list[str] = []
+    end = 0
+    for start, stop in spans(text):
+        between.append(text[end:start])
+        end = stop
+    return " ".join([*between, text[end:]])
 
 
 def has_letters(text: str) -> bool:
     """Whether a text has something to translate: a letter of any script outside of the spans."""
-    if not any(map(str.isalpha, text)):
-        return False
-    return any(any(map(str.isalpha, part)) for part in _between_spans(text))
+    return any(map(str.isalpha, text)) and any(map(str.isalpha, without_spans(text)))
 
 
 def pseudolocalized(text: str) -> str:
@@ -216,37 +242,6 @@ class _Circled(dict[int, int]):
 
 
 _CIRCLED = _Circled()
-
-
-def _between_spans(text: str) -> Iterator[str]:
-    end = 0
-    for start, stop in spans(text):
-        yield text[end:start]
-        end = stop
-    yield text[end:]
-
-
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    sign = _SIGN_ASCII if text.isascii() else _SIGN
-    if not sign.search(text):
-        return
-    at = 0
-    for begin, stop in (*spans_by_context(text), (len(text), len(text))):
-        for found in _SPAN.finditer(text, at, begin):
-            start, end = found.span()
-            yield start, _end_of_url(text, start, end) if found.lastgroup else end
-        if begin < stop:
-            yield begin, stop
-        at = stop
-
-
-# Planning and each check of a segment ask for the spans of the same few texts.
-@lru_cache(maxsize=512)
-def _cached_spans(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple(_spans(text))
-
-
-_cached_without_spans = lru_cache(maxsize=512)(_without_spans)
 
 
 def _end_of_url(text: str, start: int, end: int) -> int:

@@ -30,6 +30,7 @@ from dragoman.types import (
     Translation,
     TranslationRequest,
 )
+from wholetext.markup.html import TagRules
 
 router = APIRouter()
 
@@ -98,9 +99,11 @@ async def _request(call: Call) -> TranslationRequest:
             memory_similarity=threshold,
             formality=formality_of(call, source, target) if "formality" in fields else "default",
             instructions=_instructions(call, source, target) if "custom_instructions" in fields else (),
-            ignore_tags=frozenset(_listed(fields, "ignore_tags")),
-            splitting_tags=frozenset(_listed(fields, "splitting_tags")),
-            non_splitting_tags=frozenset(_listed(fields, "non_splitting_tags")),
+            tags=TagRules(
+                frozenset(_listed(fields, "ignore_tags")),
+                frozenset(_listed(fields, "splitting_tags")),
+                frozenset(_listed(fields, "non_splitting_tags")),
+            ),
         ),
     )
     return call_of(call.http, call.account, "deepl", request, consecutive=fields.flag("consecutive"))
