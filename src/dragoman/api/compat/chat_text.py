@@ -9,6 +9,7 @@ and the end of the text is looked for once.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import islice
@@ -92,24 +93,14 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         rest = message[line.end() :]
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
-    scan = _Scan(message, told)
-    finders = [
-        scan.record,
-        scan.first_line,
-        scan.between_named,
-        scan.json_at_the_end,
-        scan.list_behind_paragraph,
-        scan.introduced,
-    ]
-    if told:
-        finders.append(scan.before_end)
-    else:
-        finders[4:4] = [scan.quoted]
-        finders.append(scan.before_request)
-    if is_asked:
-        finders += [scan.quoted, scan.behind_paragraph]
-    part = next((found for find in finders if (found := find()) is not None), None)
-    return _trimmed(part) if part is not None else None
+    first: SplitMessage | None = None
+    for found in _Scan(message, told).parts(is_asked=is_asked):
+        part = _trimmed(found)
+        targets = chat_languages.read(part.about).targets or chat_languages.read(told).targets
+        if left_in(part.text, part, targets) is None:
+            return part
+        first = first or part
+    return first
 
 
 def _behind_pair(message: str) -> SplitMessage | None:
@@ -157,8 +148,20 @@ class _Scan:
         self._skip = 0
         self._held: SplitMessage | None = None  # what follows a list of terms
 
-    def introduced(self) -> SplitMessage | None:
-        """The text behind the first line or mark that introduces it."""
+    def parts(self, *, is_asked: bool) -> Iterator[SplitMessage]:
+        """What may be the text, with what stands around it, the surest first. `is_asked`: the message asks for a
+        translation."""
+        yield from filter(None, (self.record(), self.first_line(), self.between_named(), self.json_at_the_end()))
+        if not self._told:
+            yield from filter(None, (self.quoted(),))
+        yield from filter(None, (self.list_behind_paragraph(),))
+        yield from self.introduced()
+        yield from filter(None, (self.before_end() if self._told else self.before_request(),))
+        if is_asked:
+            yield from filter(None, (self.quoted(), self.behind_paragraph()))
+
+    def introduced(self) -> Iterator[SplitMessage]:
+        """The texts behind lines or marks that introduce one."""
         colons, marks, line, in_line = _MAX_COLONS, _MAX_MARKS, -1, 0
         for opening in _OPENING.finditer(self._message, 0, _HEAD):
             is_colon = opening["colon"] is not None
@@ -167,11 +170,11 @@ class _Scan:
             line, in_line = start, in_line + 1 if start == line else 0
             if opening.start() < self._skip or min(colons, marks) < 0 or in_line > _MAX_IN_LINE:
                 continue
-            find = self._behind_colon if is_colon else self._between_marks
-            part = find(opening)
+            part = self._behind_colon(opening) if is_colon else self._between_marks(opening)
             if part is not None and (part.is_marked or not _has_rules(part.text)):
-                return part
-        return self._held
+                yield part
+        if self._held is not None:
+            yield self._held
 
     def record(self) -> SplitMessage | None:
         """The text of a message that is a list of labels, each with what it says; or the last of several examples."""
@@ -681,3 +684,118 @@ def terms(about: str) -> dict[str, str]:
             found |= {term["source"].strip(): term["target"].strip()}
             at = term.end()
     return {source: target for source, target in found.items() if "term" not in source.lower()}
+
+
+# ---- what is left in the text
+
+_ENDS = 3_000  # characters at the beginning and at the end of a text that are looked at
+_READ = 20_000
+_LABEL_LINE = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
+_LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
+_SIGN_LINE = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
+_QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
+_TAG_LINE = re.compile(r"^[ \t]*<(?P<end>/?)(?P<name>[A-Za-z_][\w-]{0,40})>[ \t]*$", re.MULTILINE)
+_MARKUP = HTML | {"svg", "script", "style", "section", "details"}
+
+
+def left_in(text: str, part: SplitMessage | None, targets: Sequence[str]) -> str | None:
+    """What of a request for a translation into `targets` is left in a text that was taken out of a message, or (None) is a
+    message as a whole."""
+    ends = text.strip()
+    if not ends:
+        return None
+    lines = [line for line in f"{ends[:_ENDS]}\n{ends[_ENDS:][-_ENDS:]}".splitlines() if line.strip()]
+    if (part is not None and part.is_marked) or _is_for_others(lines[0], targets):
+        return None
+    is_own = part is not None
+    is_label = part is not None and part.before.rstrip().endswith((":", "："))
+    return (
+        (_frame(text, lines) if is_own else None)
+        or _labels(lines, is_own=is_own, is_behind=is_label)
+        or _elements_around(text)
+        or _requests(lines, is_own=is_own)
+    )
+
+
+def _frame(text: str, lines: Sequence[str]) -> str | None:
+    """Quotation marks around the whole text, or lines of signs around it."""
+    is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
+    if is_quoted and any(words(kind).match(line.lstrip()) for kind in ("order", "rule") for line in lines[1:]):
+        return lines[0]
+    if _QUOTED.fullmatch(text.strip()) is not None:
+        return text
+    signs = [line for line in (lines[0], lines[-1]) if _SIGN_LINE.fullmatch(line) is not None]
+    return signs[0] if len(lines) > 1 and signs and not text.lstrip().startswith("---\n") else None
+
+
+def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | None:
+    """A label before the text or behind it. `is_behind`: the text stands behind a label already."""
+    labels = [_LABEL_LINE.match(line) for line in lines]
+    kinds = [label_kind(label["name"]) if label is not None else None for label in labels]
+    last = labels[-1]
+    is_end = last is not None and len(lines) > 1 and not last["rest"].strip()
+    if is_end and (is_own or kinds[-1] in ("answer", "language")):
+        return lines[-1]
+    is_record = len(lines) > 1 and None not in labels
+    is_whole = is_record and not is_own
+    for label, kind, line in zip(labels[:20] if len(lines) > 1 else (), kinds, lines, strict=False):
+        if label is not None and _is_of_language(label) and not (is_whole and _is_field(label["name"], kind)):
+            return line
+    if labels[0] is None:
+        return None
+    name, rest = labels[0]["name"], labels[0]["rest"].strip()
+    is_alone = len(lines) > 1 and not rest
+    is_known = kinds[0] in ("text", "answer") and (is_own or _LABEL_WITHIN.search(rest) is None)
+    speaks = words("asks").search(name) is not None and not chat_languages.begins(name)
+    is_other = is_own and (speaks or kinds[0] == "language" or is_alone or not is_behind)
+    if is_known or is_other or (is_own and _QUOTED.fullmatch(rest) is not None):
+        return lines[0]
+    return lines[0] if is_record and kinds[0] is not None else None
+
+
+def _is_of_language(label: re.Match[str]) -> bool:
+    """Whether what a label says is a language's name, or two with a sign between."""
+    value = label["rest"].strip(" *")
+    is_short = len(label["rest"]) < 80
+    return is_short and any(chat_languages.tag_of(one) is not None for one in re.split(r"->|→|=>|➜", value))
+
+
+def _is_field(name: str, kind: str | None) -> bool:
+    """Whether a label says nothing of a translation. In a record that is the user's whole message, such a label's value is
+    text, also where it could be a language's code ("Subject: Hi")."""
+    return kind is None and words("asks").search(name) is None
+
+
+def _elements_around(text: str) -> str | None:
+    """An element on lines of its own, which HTML does not have, within a text that is no markup."""
+    if text.lstrip().startswith("<"):
+        return None
+    tags = list(_TAG_LINE.finditer(text[-_READ:]))
+    last_ends = {tag["name"]: tag.start() for tag in tags if tag["end"]}
+    for tag in tags:
+        name = tag["name"]
+        if not tag["end"] and last_ends.get(name, -1) > tag.start() and name.lower() not in _MARKUP:
+            return f"<{name}>"
+    return None
+
+
+def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
+    """A line that asks for a translation, or is a rule for one."""
+    for line in lines if is_own else lines[:1] if len(lines) > 1 else ():
+        is_order = words("rule").match(line.lstrip(" -*#")) is not None
+        if is_own and is_order and words("manner").search(line) is not None:
+            return line
+        if is_own and line is lines[-1] and len(lines) > 1 and words("order").match(line) is not None:
+            return line
+        is_rule = is_own and (words("rule_line").match(line) is not None and words("asks").search(line) is not None)
+        is_question = not is_own and line.rstrip().endswith(("?", "？"))
+        is_request = not is_question and chat_languages.begins(line) and words("follows").search(line) is not None
+        if is_rule or (is_request and words("text").search(line) is not None):
+            return line
+    return None
+
+
+def _is_for_others(line: str, targets: Sequence[str]) -> bool:
+    """Whether a line asks for a translation into other languages only: it is a text about translating."""
+    named = {one.partition("-")[0] for one in chat_languages.read(line).targets}
+    return bool(named) and named.isdisjoint(one.partition("-")[0] for one in targets)
