@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from dragoman.api.compat import chat_languages
 from dragoman.api.compat.chat_languages import keys, words
 from dragoman.api.compat.chat_schema import Outline
-from dragoman.api.compat.chat_text import HTML, SplitMessage, left_in
+from dragoman.api.compat.chat_text import HTML, SplitMessage, label_kind, left_in
 from dragoman.errors import UnclearPrompt
 
 _READ = 20_000  # characters of an instruction, and of the answer
@@ -59,7 +59,7 @@ def check(
     is_text = is_one or (is_given and text.lstrip()[:1] not in ("[", "{"))
     left = _left_in_text(about, part, text, target) if is_text else None
     left = left or (_left_in_items(about, made) if made is not None else None)
-    left = left or (_left_around(part) if part is not None else None)
+    left = left or (_left_around(part, is_text=is_text) if part is not None else None)
     if left is None and not is_given:
         frame = "".join("".join(parts) for parts in made.literals) if made is not None else ""
         left = _left_of_form(about[:_READ], message, text, frame)
@@ -103,12 +103,16 @@ def _left_in_items(about: str, made: Outline) -> str | None:
     return None
 
 
-def _left_around(part: SplitMessage) -> str | None:
+def _left_around(part: SplitMessage, *, is_text: bool) -> str | None:
     """Another text, with a label, before the one that was found, or behind it."""
     lines = [line for line in part.before[:_READ].rstrip().splitlines() if line.strip()]
     bold = _BOLD_LABEL.search(part.text[:_READ]) if lines and _BOLD_LABEL.match(lines[-1]) is not None else None
     if bold is not None:
         return bold[0]
+    for line in part.after[:_READ].splitlines() if is_text else ():
+        label = _LABEL.fullmatch(line)
+        if label is not None and label_kind(label["name"]) == "text":
+            return line
     for line, following in pairwise(lines):
         label = _LABEL.fullmatch(line)
         is_text = (
@@ -196,7 +200,9 @@ def _shape(demands: Sequence[str], frame: str, has: str) -> str | None:
             and not chat_languages.read(one).targets
             and _WORD.search(_without_plain(one, has)) is not None
         )
-        if is_order or (words("answered").search(one) and words("shape").search(one)):
+        is_shape = words("answered").search(one) is not None and words("shape").search(one) is not None
+        is_several = words("order").search(one) is not None and words("several").search(one) is not None
+        if is_order or is_shape or is_several:
             return one
     return None
 

@@ -297,7 +297,9 @@ def _item_form(items: Sequence[object], key: str | None, shown: _Shown) -> tuple
         or set(given) == set(entries)
     ):
         return ()
-    answers = [one for one in given if one not in entries and one.lower() in _KEYS["answer"]] or [
+    new = [one for one in given if one not in entries and one.lower() not in _KEYS["id"]]
+    is_replaced = key is not None and key not in given and len(new) == 1  # whatever the key of the translation is
+    answers = [one for one in new if is_replaced or one.lower() in _KEYS["answer"]] or [
         one for one in given if one == key
     ]
     form: list[tuple[str, str]] = []

@@ -49,7 +49,6 @@ _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
 _PAIR_LINES = re.compile(r"\s*(?:^[ \t]*[^\n]{1,100}(?:->|=>|→)[^\n]{0,200}\n){1,500}+", re.MULTILINE)
 _BLANK = re.compile(r"\s{0,80}")
-_FIRST_LINE = re.compile(r"\s*+(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*+\r?\n")
 _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
 _NEXT_BRACKET = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]")
 _WHOLE_QUOTE = re.compile(r"\s*[\"“「『«„]([^\"“”「」『』«»„]{1,20000})[\"”」』»“]\s*")
@@ -151,14 +150,13 @@ class _Scan:
     def parts(self, *, is_asked: bool) -> Iterator[SplitMessage]:
         """What may be the text, with what stands around it, the surest first. `is_asked`: the message asks for a
         translation."""
-        yield from filter(None, (self.record(), self.first_line(), self.between_named(), self.json_at_the_end()))
+        yield from filter(None, (self.record(), self.between_named(), self.json_at_the_end()))
         if not self._told:
             yield from filter(None, (self.quoted(),))
-        yield from filter(None, (self.list_behind_paragraph(),))
         yield from self.introduced()
         yield from filter(None, (self.before_end() if self._told else self.before_request(),))
         if is_asked:
-            yield from filter(None, (self.quoted(), self.behind_paragraph()))
+            yield from self.behind_paragraphs()
 
     def introduced(self) -> Iterator[SplitMessage]:
         """The texts behind lines or marks that introduce one."""
@@ -171,7 +169,7 @@ class _Scan:
             if opening.start() < self._skip or min(colons, marks) < 0 or in_line > _MAX_IN_LINE:
                 continue
             part = self._behind_colon(opening) if is_colon else self._between_marks(opening)
-            if part is not None and (part.is_marked or not _has_rules(part.text)):
+            if part is not None:
                 yield part
         if self._held is not None:
             yield self._held
@@ -195,7 +193,7 @@ class _Scan:
         if len(texts) != 1 or not (is_whole or is_ended) or _opens(message, texts[0].end()):
             return None
         is_alone = self._told and _EXPLICIT.search(texts[0]["name"]) is not None
-        if _has_inner_label(message[texts[0].end() :]) or not (is_alone or len(labels) > 1):
+        if not (is_alone or len(labels) > 1):
             return None
         label = texts[0]
         before, text = message[: label.end()], message[label.end() :]
@@ -211,54 +209,28 @@ class _Scan:
         value = self._message[label.end() : label.end() + 60].partition("\n")[0] if label["end"] is None else ""
         return "context" if kind == "text" and chat_languages.tag_of(value.strip(" ]*")) is not None else kind
 
-    def first_line(self) -> SplitMessage | None:
-        """The text behind a first line that is a request and ends with a colon: whatever marks it has are its own."""
-        colon = _FIRST_LINE.match(self._message)
-        if colon is None or _NAMED.search(colon["line"]) is not None:
-            return None
-        is_request = chat_languages.commands(colon["line"]) and chat_languages.read(colon["line"]).targets
-        return self._behind_colon(colon) if is_request or self._told else None
-
-    def list_behind_paragraph(self) -> SplitMessage | None:
-        """The same where that text is a list, whose items may hold marks and labels."""
-        part = self.behind_paragraph()
-        return part if part is not None and _STRUCTURED.match(part.text) is not None else None
-
-    def behind_paragraph(self) -> SplitMessage | None:
-        """The text behind a paragraph, or a first line, whose last line is a request as a whole."""
+    def behind_paragraphs(self) -> Iterator[SplitMessage]:
+        """The texts behind a paragraph, or a first line, that ends a request for a translation of what follows."""
         message = self._message
         ends = [
             *islice(_PARAGRAPH_END.finditer(message, 0, _HEAD), _MAX_MARKS),
             *islice(_LINE_END.finditer(message, 0, _MAX_LINE), 1),
         ]
         for end in ends:
-            start = message.rfind("\n", 0, end.start()) + 1
-            line, is_first = message[start : end.start()], not message[:start].strip()
-            is_text = message[end.end() : end.end() + 300].strip() != ""
-            if not is_text or len(line) > 2_000 or line[-1:] in _PAIRS or _is_rules(message, end.end()):
-                continue
-            part = SplitMessage(message[: end.end()], message[end.end() :])
-            if self._is_last_rule(line, message[:start]) and not _has_rules(_without_end(part).text):
-                return part if not _OF_ANSWER.search(part.text.lstrip(), 0, 100) else None
-            if not chat_languages.commands(line):
+            before = message[: end.start()]
+            line = before.rpartition("\n")[2]
+            is_rule = words("rule_line").match(line) is not None and not self._told
+            is_request = _said("follows", line) and chat_languages.commands(line)
+            if len(line) > 2_000 or line[-1:] in _PAIRS or not (is_request or is_rule):
                 continue
             rest = re.split(r"[:：][ \t]", line)[-1].rstrip()
             if rest != line.rstrip() and rest and not (rest[-1] in ".!。:：" or _said("asks", rest)):
                 continue  # the text begins on this line
             is_whole = not self._told or (_said("text", line) and line.rstrip().endswith((".", ":", "。", "：", "!")))
-            if not is_whole or not _said("follows", line):
-                continue
-            if (is_first or chat_languages.read(message[: end.start()]).targets) and not _has_rules(
-                _without_end(part).text
-            ):
-                return part
-        return None
-
-    def _is_last_rule(self, line: str, before: str) -> bool:
-        """Whether a line is a rule for the answer, behind a request for a translation of what follows."""
-        is_rule = words("rule_line").match(line) is not None and words("asks").search(line) is not None
-        is_request = is_rule and not self._told and chat_languages.commands(before) and _said("follows", before)
-        return is_request and bool(chat_languages.read(before).targets)
+            is_asked = chat_languages.read(before).targets or (line == before and not is_rule)
+            follows = is_request or (_said("follows", before) and chat_languages.commands(before))
+            if is_whole and is_asked and follows and message[end.end() : end.end() + 300].strip():
+                yield SplitMessage(message[: end.end()], message[end.end() :])
 
     def before_request(self) -> SplitMessage | None:
         """The text before a last paragraph that asks for its translation."""
@@ -347,6 +319,7 @@ class _Scan:
             after = message[end + 1 : end + 302] if end >= 0 else "\n."
             is_end = len(after) <= 300 and "\n" not in after.strip() and re.match(r"\w", after, re.ASCII) is None
             sentence = re.split(r"[.!?。]\s|\n", found["before"])[-1]
+            sentence = found["before"] if sentence.rstrip()[-1:] in (":", "：") else sentence
             is_request = chat_languages.commands(sentence if sentence[-1:].isascii() else sentence + after.strip())
             if not is_end or _FIELD.match(message, first + 1) or not is_request:
                 continue
@@ -405,12 +378,11 @@ class _Scan:
             self._skip = pairs.end()
             self._held = self._held or SplitMessage(message[: pairs.end()], message[pairs.end() :].strip())
             return None
-        is_list = is_block and _said("text", line) and _said("follows", line) and not _said("context", line)
         if (
             len(line) > _MAX_LINE
             or place < self._from
             or _opens(message, end)
-            or (not is_list and _is_rules(message, end))
+            or _is_rules(message, end)
         ):
             return None
         if not self._introduces(_spaced(line), message[:start], is_block=is_block):
@@ -506,17 +478,6 @@ def is_labelled(message: str) -> bool:
     return label_kind(label["name"]) == "text" or _BESIDES.fullmatch(label["name"]) is not None
 
 
-def _has_rules(text: str) -> bool:
-    """Whether what may be text tells how to translate: it is more of the instruction, at its beginning or its end."""
-    if _STRUCTURED.match(text) is not None:
-        return False
-    lines = f"{text[:_TAIL]}\n{text[-_TAIL:]}" if len(text) > _TAIL else text
-    return any(
-        words("rule_line").match(line) and words("asks").search(line, 0, _MAX_LINE) for line in lines.splitlines()
-    )
-
-
-_STRUCTURED = re.compile(r"\s*(?:[\[{@]|#?\d+\b|<[^<>\n]{0,40}\d)")
 
 
 # ---- the end of the text
@@ -529,7 +490,7 @@ def _trimmed(part: SplitMessage) -> SplitMessage:
         inner = _INNER.search(part.text, 0, _HEAD) if ":" in first and _said("context", first) else None
         part = replace(part, text=part.text[inner.end() :]) if inner is not None else part
         return _without_frame(part)
-    for step in (_without_end, _without_frame, _without_label, _without_end, _without_frame, _without_quotes):
+    for step in (_without_label, _without_end, _without_frame, _without_quotes):
         part = step(part)
     return part
 
@@ -539,7 +500,7 @@ def _without_end(part: SplitMessage) -> SplitMessage:
     before, text, after = part.before, part.text, part.after
     if (following := _next_label(before, text)) is not None:
         text, after = text[:following].rstrip(), text[following:] + after
-    for ending in (_END_LINE, _END_BLOCKS, _LAST_LABEL, words("end_note"), _LAST_LABEL):
+    for ending in (_END_LINE, _END_BLOCKS, words("end_note"), _LAST_LABEL):
         tail = text[-_TAIL:]
         found = ending.search(tail)
         if found is None or (ending is _END_BLOCKS and not _said("context", _spaced(found["block"]))):
@@ -564,16 +525,10 @@ def _next_label(before: str, text: str) -> int | None:
     return None
 
 
-def _has_inner_label(text: str) -> bool:
-    """Whether the first line has a label within: "Source text: hello. Translated text: …" is one text."""
-    line = text.partition("\n")[0][:_MAX_LINE]
-    return any(label_kind(name) is not None for name in re.findall(r"([A-Z][\w ]{2,40})[:：]\s", line))
-
-
 def _without_label(part: SplitMessage) -> SplitMessage:
     """Without a label before the text."""
     label = _FIRST_LABEL.match(part.text)
-    if label is None or _has_inner_label(part.text[label.end() :]):
+    if label is None:
         return part
     kind = label_kind(label["name"])
     if kind == "text" or (kind == "language" and part.after.strip()):
@@ -583,8 +538,6 @@ def _without_label(part: SplitMessage) -> SplitMessage:
 
 def _without_frame(part: SplitMessage) -> SplitMessage:
     """Without signs, or lines of them, around the text, or such a line before it."""
-    if (framed := _FRAMED.fullmatch(part.text)) is not None:
-        return replace(part, text=framed["text"].strip(), is_marked=True)
     first = _SIGNS.match(part.text)
     if first is None or _FRONT_MATTER.match(part.text) is not None:
         return part
@@ -602,7 +555,6 @@ def _without_frame(part: SplitMessage) -> SplitMessage:
 
 
 _MIRRORED = str.maketrans("<>[](){}【】", "><][)(}{】【")
-_FRAMED = re.compile(r"\s*<{2,5}(?P<text>[^<>]{1,20000})>{2,5}\s*")
 _SIGNS = re.compile(
     r"\s*(?P<signs>[^\w\s\"'`“«「.!?]{1,200})[ \t]*(?:(?P<name>[^\W\d][\w ]{2,40}?)[ \t]*[^\w\s]{1,40})?[ \t]*\n"
 )
@@ -644,7 +596,6 @@ _BESIDES = re.compile(
     r"[^\n]{0,20}",
     re.IGNORECASE,
 )
-_OF_ANSWER = re.compile(r"\b(?:output|answer|translat\w+)\b", re.IGNORECASE)
 _NEXT = re.compile(
     r"(?:string )?(?:key|id|type|path|file|comment|channel|author|speaker|domain|category|url)\Z"
     r"|max\w* length|next|upcoming|following|surrounding|(?:source|target)[_ ]?lang",
@@ -711,7 +662,7 @@ def left_in(text: str, part: SplitMessage | None, targets: Sequence[str]) -> str
     is_label = part is not None and part.before.rstrip().endswith((":", "："))
     return (
         (_frame(text, lines) if is_own else None)
-        or _labels(lines, is_own=is_own, is_behind=is_label)
+        or _labels(text, lines, is_own=is_own, is_behind=is_label)
         or _elements_around(text)
         or _requests(lines, is_own=is_own)
     )
@@ -728,13 +679,14 @@ def _frame(text: str, lines: Sequence[str]) -> str | None:
     return signs[0] if len(lines) > 1 and signs and not text.lstrip().startswith("---\n") else None
 
 
-def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | None:
+def _labels(text: str, lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | None:
     """A label before the text or behind it. `is_behind`: the text stands behind a label already."""
     labels = [_LABEL_LINE.match(line) for line in lines]
     kinds = [label_kind(label["name"]) if label is not None else None for label in labels]
     last = labels[-1]
     is_end = last is not None and len(lines) > 1 and not last["rest"].strip()
-    if is_end and (is_own or kinds[-1] in ("answer", "language")):
+    is_beside = is_own and kinds[-1] == "context" and text.rstrip().endswith(f"\n\n{lines[-1]}")
+    if is_beside or (is_end and (is_own or kinds[-1] in ("answer", "language"))):
         return lines[-1]
     is_record = len(lines) > 1 and None not in labels
     is_whole = is_record and not is_own
@@ -782,12 +734,12 @@ def _elements_around(text: str) -> str | None:
 def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
     """A line that asks for a translation, or is a rule for one."""
     for line in lines if is_own else lines[:1] if len(lines) > 1 else ():
-        is_order = words("rule").match(line.lstrip(" -*#")) is not None
-        if is_own and is_order and words("manner").search(line) is not None:
+        is_order = any(words(kind).match(line.lstrip(" -*#")) for kind in ("rule", "order"))
+        if is_own and is_order and (words("manner").search(line) or words("of_answer").search(line)):
             return line
         if is_own and line is lines[-1] and len(lines) > 1 and words("order").match(line) is not None:
             return line
-        is_rule = is_own and (words("rule_line").match(line) is not None and words("asks").search(line) is not None)
+        is_rule = is_own and words("rule_line").match(line) is not None and words("asks").search(line) is not None
         is_question = not is_own and line.rstrip().endswith(("?", "？"))
         is_request = not is_question and chat_languages.begins(line) and words("follows").search(line) is not None
         if is_rule or (is_request and words("text").search(line) is not None):
