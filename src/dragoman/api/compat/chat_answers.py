@@ -398,7 +398,7 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
         return _outline(message, _between([one for one in heads if one is not None], len(message)))
     for pattern in (_TAGGED, _BOUNDED):
         if (spans := _elements(message, pattern, most)) is not None:
-            return _renamed(_outline(message, spans), about)
+            return _outline(message, spans)
     if (timed := _timed(message, most)) is not None:
         return timed
     found = _numbered(message, about, most) or _keyed(message, about, most) or _each_line(message, about, most)
