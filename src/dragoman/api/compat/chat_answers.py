@@ -36,7 +36,8 @@ _OTHER_FORM = re.compile(
 )
 _SENTENCE = re.compile(r"[^.!?。！？;\n]+")
 _JSON_REFUSED = re.compile(r"\b(?:no|not|without|never|nor|non)\b[^.\n]{0,40}\bjson\b", re.IGNORECASE)
-_SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
+_SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*(?:\[|\w{1,20}\[\]|(?:array|list)\b)", re.IGNORECASE)
+_LINES_WANTED = re.compile(r"\bjson ?lines\b|\bjsonl\b|\bone (?:json )?object per line\b", re.IGNORECASE)
 _SHOWN_ENTRY = re.compile(r"\"(\w{1,40})\"\s*:\s*\{\s*\"")
 _SHOWN_ITEM = re.compile(r"\{((?:[^{}\[\]\"]{1,100}+|\"[^\"\n]{0,300}+\"){1,40}+)\}")
 _SHOWN_KEY = re.compile(r"[\"'](\w{1,40})\\?[\"']\s*:")
@@ -165,8 +166,12 @@ def _json(message: str, value: object, about: str) -> Outline | None:
     if key is not None and _STRINGS_WANTED.search(about) is not None:
         form = ()
     elif not form and (outer == name or shown.outer is None):
+        if _LINES_WANTED.search(about) is not None:
+            return None
         return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
-    made = _joined(items, partial(_write_item, key=key, form=form), "[", ", ", "]", Outline())
+    is_lines = _LINES_WANTED.search(about) is not None
+    around = ("", "\n", "") if is_lines else ("[", ", ", "]")
+    made = _joined(items, partial(_write_item, key=key, form=form), *around, Outline(is_json=not is_lines))
     return _wrapped(made, f"{{{dumped(outer)}: ", "}") if outer is not None else made
 
 

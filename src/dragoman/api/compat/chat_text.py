@@ -42,6 +42,7 @@ _PAIRS = {'"': '"', "“": "”", "「": "」", "『": "』", "`": "`", "'": "'"
 _OBJECT = re.compile(
     r"(?P<before>(?:(?!\n\s*\n)[^\"“「『`'‘«„]){1,300}?[\s:：,，\u3040-\u9fff\uac00-\ud7a3])?(?P<open>(?!\"{3}|'{3}|`{3})[\"“「『`'‘«„])(?=\S)"
 )
+_WORDS_BEHIND_COLON = re.compile(r"[:：][^:：\n]*\w[^:：]*\Z")
 _FIELD = re.compile(r"\s*(?:field|key|value|tag|column|property|section|attribute)", re.IGNORECASE)
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _END_LINE = re.compile(r"\n[^\w\n]{0,10}END(?: OF)? [A-Z_ ]{3,40}[^\w\n]{0,10}\s*\Z")
@@ -312,7 +313,7 @@ class _Scan:
         message = self._message
         for start in (0, *(one.end() for one in islice(_PARAGRAPH_END.finditer(message, 0, _HEAD), _MAX_MARKS))):
             found = _OBJECT.match(message, start)
-            if found is None or found["before"] is None:
+            if found is None or found["before"] is None or _WORDS_BEHIND_COLON.search(found["before"]) is not None:
                 continue
             close = _PAIRS[found["open"]]
             first, end = message.find(close, found.end()), message.rfind(close, found.end())
@@ -364,6 +365,9 @@ class _Scan:
         """The text behind a line of signs that ends an instruction, or the one that it names."""
         before, text = self._message[: rule.start()], self._message[rule.start() :]
         is_request = chat_languages.commands(before) and bool(self._told or chat_languages.read(before).targets)
+        end = text.rfind(f"\n{rule['rule']}\n", rule.end() - rule.start())
+        if is_request and end >= 0 and chat_languages.commands(after := text[end:][:_TAIL]):
+            return SplitMessage(before, text[rule.end() - rule.start() : end].strip("\r\n"), after, True)
         return SplitMessage(before, text) if is_request and text.strip(f"{rule['rule'][0]} \r\n") else None
 
     def _behind_colon(self, colon: re.Match[str]) -> SplitMessage | None:
