@@ -283,8 +283,6 @@ class _Request:
 
     def _is_instruction(self, part: SplitMessage, own: AskedLanguages) -> bool:
         """Whether what stands around a part of the message is an instruction, and not text too."""
-        if self.is_framed and own.targets:
-            return True
         expected = {*self.said.targets, *((self.named,) if self.named is not None else ())}
         if not own.asks or (self.said.targets and not own.targets):
             return bool(self.said.targets)
@@ -299,9 +297,7 @@ class _Request:
             (part.is_marked or part.before.endswith("\n"))
             and any(len(one) > _CLEAR and chat_languages.asks(one) for one in sentences)
         )
-        return not self.said.targets and (
-            is_clear or (not own.targets and (self.said.asks or part.is_marked) and bool(expected))
-        )
+        return not self.said.targets and is_clear
 
     def _check_text(self) -> None:
         """Raises for a message without an instruction that cannot be a text: nothing says what to do with it, or it does

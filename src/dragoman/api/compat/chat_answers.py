@@ -36,7 +36,8 @@ _OTHER_FORM = re.compile(
 )
 _SENTENCE = re.compile(r"[^.!?。！？;\n]+")
 _JSON_REFUSED = re.compile(r"\b(?:no|not|without|never|nor|non)\b[^.\n]{0,40}\bjson\b", re.IGNORECASE)
-_SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
+_SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*(?:\[|\w{1,20}\[\]|(?:array|list)\b)", re.IGNORECASE)
+_LINES_WANTED = re.compile(r"\bjson ?lines\b|\bjsonl\b|\bone (?:json )?object per line\b", re.IGNORECASE)
 _SHOWN_ENTRY = re.compile(r"\"(\w{1,40})\"\s*:\s*\{\s*\"")
 _SHOWN_ITEM = re.compile(r"\{((?:[^{}\[\]\"]{1,100}+|\"[^\"\n]{0,300}+\"){1,40}+)\}")
 _SHOWN_KEY = re.compile(r"[\"'](\w{1,40})\\?[\"']\s*:")
@@ -165,8 +166,12 @@ def _json(message: str, value: object, about: str) -> Outline | None:
     if key is not None and _STRINGS_WANTED.search(about) is not None:
         form = ()
     elif not form and (outer == name or shown.outer is None):
+        if _LINES_WANTED.search(about) is not None:
+            return None
         return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
-    made = _joined(items, partial(_write_item, key=key, form=form), "[", ", ", "]", Outline())
+    is_lines = _LINES_WANTED.search(about) is not None
+    around = ("", "\n", "") if is_lines else ("[", ", ", "]")
+    made = _joined(items, partial(_write_item, key=key, form=form), *around, Outline(is_json=not is_lines))
     return _wrapped(made, f"{{{dumped(outer)}: ", "}") if outer is not None else made
 
 
@@ -297,7 +302,9 @@ def _item_form(items: Sequence[object], key: str | None, shown: _Shown) -> tuple
         or set(given) == set(entries)
     ):
         return ()
-    answers = [one for one in given if one not in entries and one.lower() in _KEYS["answer"]] or [
+    new = [one for one in given if one not in entries and one.lower() not in _KEYS["id"]]
+    is_replaced = key is not None and key not in given and len(new) == 1  # whatever the key of the translation is
+    answers = [one for one in new if is_replaced or one.lower() in _KEYS["answer"]] or [
         one for one in given if one == key
     ]
     form: list[tuple[str, str]] = []
@@ -396,7 +403,7 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
         return _outline(message, _between([one for one in heads if one is not None], len(message)))
     for pattern in (_TAGGED, _BOUNDED):
         if (spans := _elements(message, pattern, most)) is not None:
-            return _renamed(_outline(message, spans), about)
+            return _outline(message, spans)
     if (timed := _timed(message, most)) is not None:
         return timed
     found = _numbered(message, about, most) or _keyed(message, about, most) or _each_line(message, about, most)
