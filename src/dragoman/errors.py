@@ -11,6 +11,7 @@
     │   ├── UnsupportedFile       400  unsupported_file    (a format that is not read, or not written)
     │   ├── InvalidFile           400  invalid_file        (a file that is not what its extension says, or too large)
     │   ├── DocumentLost          400  document_lost       (its stored files are missing or damaged)
+    │   ├── CrashingText          422  crashing_text       (it has crashed the engine, alone)
     │   ├── TooManyValues         422  invalid_request     (of a body's lists, objects or fields)
     │   ├── InvalidGlossary       422  invalid_request
     │   └── InvalidMemory         422  invalid_request
@@ -135,6 +136,13 @@ class DocumentLost(InvalidRequest):
     """What is stored of a document is missing or damaged: it can only be deleted, and sent again."""
 
     code = "document_lost"
+
+
+class CrashingText(InvalidRequest):
+    """A text that has crashed the engine when it ran alone. It is refused to the same key for an hour: not to be sent again."""
+
+    status = 422
+    code = "crashing_text"
 
 
 class TooManyValues(InvalidRequest):

@@ -300,6 +300,12 @@ class CacheSettings:
     max_bytes: Annotated[int, Bound(ge=0)] = _setting(
         64 * 2**20, "memory for translations of segments, with greedy decoding; 0: nothing is kept or shared", "cache"
     )
+    scope: Literal["key", "server"] = _setting(
+        "server",
+        "who shares them: all callers of the server, or those with the same key, so that the time of an answer tells nobody "
+        "what others have sent",
+        "cache",
+    )
     file: str = _setting(
         "", "SQLite file that keeps them over restarts, and so stores translations; empty: only in memory", "cache"
     )

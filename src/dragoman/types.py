@@ -165,6 +165,7 @@ class EngineSequence:
     sampling: Sampling = field(default_factory=Sampling)
     forced: bool = False
     source_tokens: int = 0  # of the prompt, those that are the user's text; the engine does not look
+    owner: str = ""  # the account's id; the engine does not look
 
 
 @dataclass(frozen=True, slots=True)

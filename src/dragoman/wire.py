@@ -104,6 +104,20 @@ class EngineStats(BaseModel):
     restarting: Annotated[
         bool, Combined(max), Field(description="The engine has crashed, and sequences wait until it has restarted.")
     ] = False
+    slot_limit: Annotated[
+        int | None,
+        Combined(min),
+        Exported("engine_slot_limit"),
+        Field(
+            description="Sequences that may run at the same time, for an hour after crashes that no sequence caused alone; "
+            "null: as configured."
+        ),
+    ] = None
+    crashing_sequences: Annotated[
+        Sum,
+        Exported("engine_crashing_sequences", "counter"),
+        Field(description="Sequences that crashed the engine alone, and were refused."),
+    ] = 0
     steps: Annotated[Sum, Exported("engine_steps", "counter"), Field(description="Engine iterations.")] = 0
     finished: Annotated[
         Sum, Exported("engine_finished_sequences", "counter"), Field(description="Sequences that ended well.")

@@ -25,6 +25,7 @@ class CrashingEngine(FakePipeline):
         self.failing_starts = 0
         self.starts = self.runs = 0
         self.ran: list[str] = []
+        self.is_broken = False  # it crashes whatever it is given
         self._hung = asyncio.Event()
 
     async def start(self) -> None:
@@ -66,7 +67,7 @@ class CrashingEngine(FakePipeline):
         yield Completion(text, "stop", len(sequence.prompt_token_ids), number + 1)
 
     async def _obey(self, sequence: EngineSequence) -> None:
-        if CRASH in sequence.prompt_token_ids:
+        if self.is_broken or CRASH in sequence.prompt_token_ids:
             self.crash()
         if HOLD in sequence.prompt_token_ids:
             await _either(self.gate, self._crash)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from time import monotonic
 
 import pytest
 
-from dragoman.errors import EngineDead, EngineFailed, EngineRestarting
+from dragoman.errors import CrashingText, EngineDead, EngineFailed, EngineRestarting
+from dragoman.pipelines import continuous
 from dragoman.pipelines.continuous import ContinuousPipeline, StreamReplay, pause_s
 from dragoman.types import Completion, Delta, Sampling
 from tests.pipelines.building import loaded, running
@@ -103,18 +105,74 @@ async def test_a_health_check_reports_the_restart(pipeline: ContinuousPipeline, 
     await pipeline.check_health()
 
 
-async def test_a_sequence_in_flight_at_two_crashes_fails_and_others_go_on(
+async def test_a_sequence_that_crashes_the_engine_alone_fails_and_others_go_on(
     pipeline: ContinuousPipeline, engine: CrashingEngine
 ) -> None:
-    [end] = await asyncio.gather(pipeline.generate(sequence(CRASH)), return_exceptions=True)
-    assert isinstance(end, EngineDead)
     assert (await pipeline.generate(sequence())).text
-    assert pipeline.stats().restarts == 2
+    with pytest.raises(CrashingText):
+        await pipeline.generate(sequence(CRASH))
+    assert (await pipeline.generate(sequence())).text
+    await restarted(pipeline, 3)
+    stats = pipeline.stats()
+    assert (stats.restarts, stats.crashing_sequences, stats.slot_limit) == (3, 1, None)
+
+
+async def test_it_is_refused_to_its_owner_for_an_hour_and_to_nobody_else(
+    pipeline: ContinuousPipeline, engine: CrashingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+    poison = replace(sequence(CRASH), owner="a")
+    with pytest.raises(CrashingText):
+        await pipeline.generate(poison)
+    for again in (poison, replace(poison, id="again", max_tokens=9)):
+        with pytest.raises(CrashingText):
+            await pipeline.generate(again)
+        with pytest.raises(CrashingText):
+            await anext(pipeline.stream(again))
+    await restarted(pipeline, 3)
+    with pytest.raises(CrashingText):
+        await pipeline.generate(replace(poison, owner="b"))
+    await restarted(pipeline, 6)
+    now_s = monotonic()
+    monkeypatch.setattr(continuous, "monotonic", lambda: now_s + continuous.REFUSED_S + 60)
+    with pytest.raises(CrashingText):
+        await pipeline.generate(poison)
+    await restarted(pipeline, 9)
+
+
+async def test_a_stream_that_crashes_the_engine_is_searched_for_like_others(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+    with pytest.raises(CrashingText):
+        _ = [item async for item in pipeline.stream(sequence(CRASH))]
+    await restarted(pipeline, 3)
+
+
+async def test_a_suspect_whose_caller_leaves_is_found_all_the_same(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+    poison = sequence(CRASH)
+    engine.may_start.clear()
+    leaving = asyncio.create_task(pipeline.generate(poison))
+    await until(lambda: engine.starts == 2, "a second start")
+    engine.may_start.set()
+    engine.may_start.clear()  # the second start goes on, and the third waits
+    await until(lambda: engine.starts == 3, "a third start")
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    engine.may_start.set()
+    await until(lambda: pipeline.stats().crashing_sequences == 1, "a verdict")
+    with pytest.raises(CrashingText):
+        await pipeline.generate(poison)
+    await restarted(pipeline, 3)
 
 
 async def test_a_sequence_that_arrives_between_two_crashes_is_completed(
     pipeline: ContinuousPipeline, engine: CrashingEngine
 ) -> None:
+    assert (await pipeline.generate(sequence())).text
     engine.may_start.clear()
     crashing = asyncio.create_task(pipeline.generate(sequence(CRASH)))
     await restarting(pipeline)
@@ -122,9 +180,9 @@ async def test_a_sequence_that_arrives_between_two_crashes_is_completed(
     await loaded(pipeline, running=0, waiting=2)
     engine.may_start.set()
     assert (await other).text == answer(sequence(301))
-    [end] = await asyncio.gather(crashing, return_exceptions=True)
-    assert isinstance(end, EngineDead)
-    assert engine.runs == 3
+    with pytest.raises(CrashingText):
+        await crashing
+    assert engine.runs == 4
 
 
 async def test_a_sequence_that_is_cancelled_during_a_restart_does_not_run_again(
@@ -174,12 +232,12 @@ async def test_an_engine_that_starts_and_completes_nothing_is_given_up(
     pipeline: ContinuousPipeline, engine: CrashingEngine
 ) -> None:
     assert (await pipeline.generate(sequence())).text
-
-    for _ in range(2):  # each is in flight at two crashes
-        [end] = await asyncio.gather(pipeline.generate(sequence(CRASH)), return_exceptions=True)
-        assert isinstance(end, EngineDead)
+    engine.is_broken = True
+    ends = await asyncio.gather(*(pipeline.generate(sequence()) for _ in range(4)), return_exceptions=True)
+    assert all(isinstance(end, EngineDead) for end in ends)  # no text is blamed
     await pipeline.crashed()
     assert engine.runs == 1 + 3  # none of the three completed anything
+    assert pipeline.stats().crashing_sequences == 0
 
 
 async def test_a_failed_first_start_is_not_repeated(engine: CrashingEngine) -> None:

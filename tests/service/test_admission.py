@@ -63,6 +63,27 @@ def test_bulk_calls_do_not_have_interactive_ones_refused() -> None:
     assert (admission.characters, admission.calls) == (0, 0)
 
 
+def test_an_account_below_its_share_is_not_refused_for_what_others_have_sent() -> None:
+    admission = serving(limit=400)
+    with admission.permit(1_000, account_id="a"):
+        with pytest.raises(QueueFull), admission.permit(1, account_id="a"):
+            pass
+        with admission.permit(199, account_id="b"), admission.permit(10, account_id="b"):
+            with pytest.raises(QueueFull), admission.permit(1, account_id="b"):
+                pass
+            with admission.permit(1, account_id="c"):
+                pass
+        with admission.permit(1, "bulk", "b"), pytest.raises(QueueFull), admission.permit(1, "bulk", "a"):
+            pass
+    assert (admission.characters, admission.calls) == (0, 0)
+    with (
+        admission.permit(300, account_id="b"),
+        admission.permit(99, account_id="b"),
+        admission.permit(1, account_id="b"),
+    ):
+        pass
+
+
 def test_a_probe_is_never_refused_by_a_full_queue() -> None:
     admission = serving(limit=400)
     with admission.permit(1_000_000):

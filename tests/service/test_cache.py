@@ -502,3 +502,10 @@ async def test_a_closed_file_is_not_waited_for(tmp_path: Path) -> None:
         pass
     async with asyncio.timeout(HANG_S):
         assert (await looked_up(cache, sequence(), engine))[1] == "miss"
+
+
+@pytest.mark.parametrize("is_of_key", [False, True])
+def test_with_the_scope_of_a_key_nothing_is_shared_between_accounts(is_of_key: bool) -> None:
+    cache = SegmentCache(2**20, is_of_key=is_of_key)
+    keys = {cache.key(replace(sequence(1), owner=owner)) for owner in ("a", "b", "a")}
+    assert len(keys) == (2 if is_of_key else 1)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
+from random import Random
 
 import pytest
 
+from dragoman.errors import QueueFull
 from dragoman.service import dispatcher
 from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns, TimeSlices
 from tests.waiting import HANG_S
@@ -333,3 +336,89 @@ async def test_a_cancelled_turn_does_not_hold_up_the_next(monkeypatch: pytest.Mo
     leaving.cancel()
     async with asyncio.timeout(HANG_S):
         await staying
+
+
+async def test_an_account_that_sends_little_never_waits_for_one_that_sends_much() -> None:
+    dispatch = Dispatcher(8, queued=1)
+    with ExitStack() as stack:
+        flood = [stack.enter_context(dispatch.call(account_id="a")) for _ in range(80)]
+        flooding = [asyncio.create_task(slots.acquire()) for slots in flood]
+        await settle()
+        assert granted(flooding) == 8 + 1 + 1  # the capacity, and one for a small call beside a large one
+        for _ in range(3):
+            async with asyncio.timeout(HANG_S):
+                await stack.enter_context(dispatch.call(account_id="b")).acquire()
+        assert dispatch.submitted["interactive"] == 10 + 3
+        await cancel(*flooding)
+
+
+async def test_accounts_have_equal_shares_first_and_then_their_calls() -> None:
+    dispatch = Dispatcher(12)
+    with ExitStack() as stack:
+        many = [stack.enter_context(dispatch.call(account_id="a")) for _ in range(9)]
+        few = [stack.enter_context(dispatch.call(account_id="b")) for _ in range(3)]
+        tasks = [await take(slots, 20) for slots in (*many, *few)]
+        rng = Random(1)
+        for _ in range(80):  # sequences end, whichever
+            rng.choice([one for one in (*many, *few) for _ in range(one.submitted)]).release()
+            await settle()
+        of_many, of_few = ([one.submitted for one in calls] for calls in (many, few))
+        assert {sum(of_many), sum(of_few)} <= {6, 7}  # a share, and one for a small call
+        assert max(of_few) - min(of_few) <= 1
+        assert max(of_many) == 1
+        await cancel(*(task for of_call in tasks for task in of_call))
+
+
+async def test_what_an_account_leaves_others_take() -> None:
+    dispatch = Dispatcher(4)
+    with dispatch.call(account_id="a") as a, dispatch.call(account_id="b") as b:
+        await take(b, 1)
+        tasks = await take(a, 10)
+        assert granted(tasks) == 3
+        b.release()
+        await settle()
+        assert granted(tasks) == 4
+        await cancel(*tasks)
+
+
+async def test_bulk_is_shared_among_accounts_too() -> None:
+    dispatch = Dispatcher(4, interactive_share=0)
+    with ExitStack() as stack:
+        many = [stack.enter_context(dispatch.call("bulk", "a")) for _ in range(5)]
+        tasks = [task for slots in many for task in await take(slots, 4)]
+        other = stack.enter_context(dispatch.call("bulk", "b"))
+        others = await take(other, 4)
+        assert (granted(tasks), granted(others)) == (4, 0)
+        for _ in range(2):
+            next(one for one in many if one.submitted).release()
+            await settle()
+        assert (sum(one.submitted for one in many), other.submitted) == (2, 2)
+        await cancel(*tasks, *others)
+
+
+async def test_a_deadline_before_the_first_slot_is_refused_with_the_time_until_it_could_be_met(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now_s[0])
+    dispatch = Dispatcher(2)
+    with ExitStack() as stack:
+        calls = [stack.enter_context(dispatch.call(account_id="a")) for _ in range(60)]
+        tasks = [asyncio.create_task(slots.acquire()) for slots in calls]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        stack.enter_context(dispatch.call(account_id="a")).check_deadline(0.001)  # no rate is known yet
+        for _ in range(20):  # two a second
+            now_s[0] += 0.5
+            next(one for one in calls if one.submitted).release()
+            await asyncio.sleep(0)
+        ahead = sum(not task.done() for task in tasks)
+        call = stack.enter_context(dispatch.call(account_id="a"))
+        with pytest.raises(QueueFull) as refused:
+            call.check_deadline(5.0)
+        assert refused.value.retry_after_s == pytest.approx(ahead / 2 - 5.0, rel=0.1)
+        call.check_deadline(ahead / 2 * 1.1)
+        stack.enter_context(dispatch.call(account_id="b")).check_deadline(0.001)  # its turn comes at once
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

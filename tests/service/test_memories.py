@@ -328,13 +328,16 @@ async def test_another_server_s_entries_are_known_after_a_while(tmp_path: Path) 
         assert found.text == "おはよ。"
 
 
-async def test_a_database_that_fails_costs_no_translation(
-    service: TranslationService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(*_: object) -> None:
-        raise StorageUnavailable("down")
+async def fail(*_: object) -> None:
+    raise StorageUnavailable("down")
 
-    await remember(service, [("Good morning.", "おはよう。"), ("Good night.", "おやすみ。")])
+
+async def test_a_database_that_fails_costs_no_translation(
+    service: TranslationService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as other:
+        await remember(other, [("Good morning.", "おはよう。"), ("Good night.", "おやすみ。")])
+    await service.memories.refresh()
     monkeypatch.setattr(MemoryStore, "digests", fail)
     [found], _ = await translated(service, "Good morning.")
     assert found.memory is None
@@ -348,6 +351,60 @@ async def test_a_database_that_fails_costs_no_translation(
         "かな かな.",
         "- かな かな.\n- かな かな.",
     )
+
+
+@pytest.mark.parametrize("failing", [("digests", "find"), ("versions", "digests", "find"), ("find",)])
+async def test_what_a_server_has_stored_it_knows_though_the_database_fails_in_the_next_instant(
+    service: TranslationService, monkeypatch: pytest.MonkeyPatch, failing: tuple[str, ...]
+) -> None:
+    await remember(service, [("Good night.", "おやすみなさい。")], account=A.id)
+    store = MemoryStore.add
+
+    async def add(*arguments: Any, **options: Any) -> str:
+        stored = await store(*arguments, **options)
+        for name in failing:
+            monkeypatch.setattr(MemoryStore, name, fail)
+        return stored
+
+    monkeypatch.setattr(MemoryStore, "add", add)
+    await remember(service, [("Good morning.", "おはよう。"), ("Good night.", "おやすみ。")], account=A.id)
+    [found, again, parts], given = await translated(
+        service, "Good morning.", "Good night.", "- Good night.\n- Good morning.", account=A
+    )
+    assert [one.text for one in (found, again, parts)] == ["おはよう。", "おやすみ。", "- おやすみ。\n- おはよう。"]
+    assert given == []
+    [other], _ = await translated(service, "Good morning.", account=B)
+    assert other.memory is None
+
+
+async def test_what_was_deleted_or_stored_long_ago_is_not_known_without_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as service:
+        memory = await remember(service, [("Good morning.", "おはよう。")])
+        [entry] = (await service.memories.store.page(ME, memory, 10)).entries
+        await service.memories.changed(service.memories.store.remove(ME, memory, entry.id))
+        monkeypatch.setattr(MemoryStore, "find", fail)
+        [found], _ = await translated(service, "Good morning.")
+        assert found.memory is None
+    monkeypatch.undo()
+    async with serving(tmp_path, refresh_s=0.01) as service:
+        await remember(service, [("Good morning.", "おはよう。")])
+        await asyncio.sleep(0.02)  # the time that is meant
+        monkeypatch.setattr(MemoryStore, "find", fail)
+        [found], _ = await translated(service, "Good morning.")
+        assert found.memory is None
+
+
+async def test_entries_that_a_server_knows_itself_are_bounded(
+    service: TranslationService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_OWN", 3)
+    for number in range(5):
+        await remember(service, [(f"Text {number}.", f"文 {number}。")])
+    monkeypatch.setattr(MemoryStore, "find", fail)
+    found, _ = await translated(service, *(f"Text {number}." for number in range(5)))
+    assert [one.memory for one in found] == [None, None, "whole", "whole", "whole"]
 
 
 async def test_what_a_person_edits_in_a_document_is_answered_from_then_on(service: TranslationService) -> None:

@@ -244,6 +244,10 @@ async def healthz(service: Service) -> dict[str, str]:
 async def readyz(service: Service) -> dict[str, str]:
     """503 until the engine has answered a warm-up, while draining, and while the engine restarts after a crash."""
     await service.check_ready()
-    remote = service.pipeline.stats().remote
-    serving = sum(not one.fault for one in remote)
-    return {"status": "ready", **({"engines": f"{serving} of {len(remote)} answer"} if remote else {})}
+    engine = service.pipeline.stats()
+    serving, slots = sum(not one.fault for one in engine.remote), engine.slot_limit
+    return {
+        "status": "ready",
+        **({"engines": f"{serving} of {len(engine.remote)} answer"} if engine.remote else {}),
+        **({"slot_limit": f"{slots}, after crashes that no sequence caused alone"} if slots else {}),
+    }

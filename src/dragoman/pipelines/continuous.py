@@ -4,22 +4,33 @@ Every sequence is submitted immediately, and the engine decides at each step whi
 that waits, while all others go on decoding.
 
 Crash recovery: translations are idempotent, so a sequence that was in flight when the engine crashed waits for the restart
-and runs again. One that was in flight at two crashes may be their cause, and ends with `EngineDead`. Sequences that arrive
-during a restart wait as well; how many may, and for how long, is admission's to decide. When too many starts fail in a row,
-the pipeline gives up and everything ends with `EngineDead`. An engine that hangs is killed, which is a crash like others.
+and runs again. Sequences that arrive during a restart wait as well; how many may, and for how long, is admission's to decide.
+When too many starts fail in a row, the pipeline gives up and everything ends with `EngineDead`. An engine that hangs is killed,
+which is a crash like others.
+
+Those that were in flight at two crashes are suspects. They run by halves, while others go on (`suspects.py`); each run of the
+engine begins with a sequence that it has completed before, so that no text is blamed for an engine that is broken. Only the one
+that crashes the engine when it runs alone fails, with `CrashingText`, and is refused to its owner for an hour. If none does, it
+is their number: half as many run at the same time, for an hour.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import secrets
+from array import array
+from collections import deque
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from operator import attrgetter
 from time import monotonic
 
-from dragoman.errors import DragomanError, EngineDead, EngineFailed, EngineHung, EngineRestarting
+from dragoman.errors import CrashingText, DragomanError, EngineDead, EngineFailed, EngineHung, EngineRestarting
 from dragoman.pipelines.base import Engine
+from dragoman.pipelines.suspects import SuspectSearch
 from dragoman.types import Completion, Delta, EngineSequence
 from dragoman.wire import EngineStats
 
@@ -27,7 +38,12 @@ LONGEST_PAUSE_S = 30.0
 MAX_FAILED_STARTS = 3
 """In a row; then the pipeline gives up."""
 CRASHES_SURVIVED = 1
-"""By one sequence: it runs again after the first crash, and fails with the second."""
+"""By one sequence: it runs again after the first crash, and is a suspect after the second."""
+REFUSED_S = 3600.0
+"""For so long a sequence that has crashed the engine is refused to its owner."""
+MOST_REFUSED = 10_000
+HALVED_S = 3600.0
+"""For so long fewer sequences run at the same time, after a crash that none of them causes alone."""
 log = logging.getLogger("dragoman.pipelines")
 
 
@@ -37,27 +53,14 @@ def pause_s(failed: int, first_s: float) -> float:
 
 
 @dataclass(eq=False, slots=True)
-class _EngineRun:
-    """The engine from one start to one crash. `crash` is set once, with the reason."""
-
-    crash: asyncio.Future[EngineDead] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    in_flight: int = 0
-    submitted: int = 0
-    completed: int = 0
-
-    def begin(self) -> None:
-        """A sequence begins; who calls counts it out of `in_flight` again."""
-        self.in_flight += 1
-        self.submitted += 1
-
-
-@dataclass(eq=False, slots=True)
 class _Attempts:
-    """One sequence over the runs of the engine that it needs."""
+    """One sequence over the runs of the engine that it needs. `fault`: it has crashed the engine, alone."""
 
+    sequence: EngineSequence
     submitted_s: float = field(default_factory=monotonic)
     lost_s: float = 0.0  # until the present run took it
     crashes: int = 0
+    fault: CrashingText | None = None
 
     def completed(self, completion: Completion) -> Completion:
         """With the time that was lost to crashes counted as waiting."""
@@ -65,6 +68,21 @@ class _Attempts:
         if timings is None or not self.lost_s:
             return completion
         return replace(completion, timings=replace(timings, queue_s=timings.queue_s + self.lost_s))
+
+
+@dataclass(eq=False, slots=True)
+class _EngineRun:
+    """The engine from one start to one crash. `crash` is set once, with the reason."""
+
+    crash: asyncio.Future[EngineDead] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    in_flight: set[_Attempts] = field(default_factory=set[_Attempts])
+    submitted: int = 0
+    completed: int = 0
+
+    def begin(self, attempts: _Attempts) -> None:
+        """A sequence begins; who calls takes it out of `in_flight` again."""
+        self.in_flight.add(attempts)
+        self.submitted += 1
 
 
 class StreamReplay:
@@ -122,8 +140,18 @@ class ContinuousPipeline:
         self._given_up = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
         self._crash_reason = ""
-        self._waiting = 0
+        self._turns: deque[asyncio.Future[None]] = deque()  # of sequences that wait to be submitted
         self._restarts = self._hangs = 0
+        self._proof: EngineSequence | None = None  # that the engine has completed
+        self._is_proving = False
+        self._search: SuspectSearch[_Attempts] | None = None
+        self._tasks = set[asyncio.Task[None]]()  # of the search
+        self._refused: dict[bytes, float] = {}  # until when, by keyed digest; the oldest first
+        self._secret = secrets.token_bytes(32)
+        self._crashing = 0
+        self._crash_load = 0  # sequences in flight at the last crash
+        self._slot_limit: int | None = None
+        self._limited_until_s = 0.0
         self._max_model_len: int | None = None
 
     @property
@@ -140,72 +168,232 @@ class ContinuousPipeline:
     # ---- sequences
 
     async def generate(self, sequence: EngineSequence) -> Completion:
-        attempts = _Attempts()
+        with self._attempts(sequence) as attempts:
+            return await self._generate(attempts)
+
+    async def _generate(self, attempts: _Attempts) -> Completion:
         while True:
             run = await self._running_engine(attempts)
-            run.begin()
+            run.begin(attempts)
             try:
-                completion = await self._engine.generate(sequence)
-                run.completed += 1
+                completion = await self._engine.generate(attempts.sequence)
+                self._completed(run, attempts)
                 return attempts.completed(completion)
             except EngineDead as crash:
                 self._survive(run, attempts, crash)
             finally:
-                run.in_flight -= 1
+                self._leave(run, attempts)
 
     async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas that were sent before a crash are not sent again. `EngineFailed` when the new run contradicts them."""
-        attempts, replay = _Attempts(), StreamReplay(sequence)
+        replay = StreamReplay(sequence)
         completion: Completion | None = None
-        while completion is None:
-            replay.restart()
-            run = await self._running_engine(attempts)
-            run.begin()
-            try:
-                async with aclosing(self._engine.stream(sequence)) as items:
-                    async for item in items:
-                        if isinstance(item, Completion):
-                            replay.check_end()
-                            completion = item
-                        elif new := replay.delta(item):
-                            yield new
-                run.completed += 1
-            except EngineDead as crash:
-                self._survive(run, attempts, crash)
-            finally:
-                run.in_flight -= 1
-        yield attempts.completed(completion)
+        with self._attempts(sequence) as attempts:
+            while completion is None:
+                replay.restart()
+                run = await self._running_engine(attempts)
+                run.begin(attempts)
+                try:
+                    async with aclosing(self._engine.stream(sequence)) as items:
+                        async for item in items:
+                            if isinstance(item, Completion):
+                                replay.check_end()
+                                completion = item
+                            elif new := replay.delta(item):
+                                yield new
+                    self._completed(run, attempts)
+                except EngineDead as crash:
+                    self._survive(run, attempts, crash)
+                finally:
+                    self._leave(run, attempts)
+            yield attempts.completed(completion)
+
+    @contextmanager
+    def _attempts(self, sequence: EngineSequence) -> Generator[_Attempts]:
+        """Within: a sequence's attempts. Raises `CrashingText` for one that is refused.
+
+        A suspect whose caller leaves goes on for the search: its caller may send it again, and would crash the engine again.
+        """
+        if self._refused and self._refused.get(self._digest(sequence), 0.0) > monotonic():
+            raise CrashingText("this text has crashed the engine within the last hour; do not send it again")
+        attempts, has_left = _Attempts(sequence), False
+        try:
+            yield attempts
+        except (asyncio.CancelledError, GeneratorExit):
+            has_left = True
+            raise
+        finally:
+            if self._search is not None and attempts in self._search:
+                if has_left and self._ended is None:
+                    self._begin_task(self._generate_for_search(attempts))
+                else:
+                    self._search_ended(attempts)
+
+    def _completed(self, run: _EngineRun, attempts: _Attempts) -> None:
+        run.completed += 1
+        if self._proof is None:
+            self._proof = attempts.sequence
+
+    def _leave(self, run: _EngineRun, attempts: _Attempts) -> None:
+        run.in_flight.discard(attempts)
+        if self._search is not None:
+            self._wake_all()
+        elif self._turns and self._settled.is_set():
+            self._wake_next()
 
     def _survive(self, run: _EngineRun, attempts: _Attempts, crash: EngineDead) -> None:
-        """Count a crash against a sequence that was in flight, which may run again. Raises `EngineDead` if it may not."""
+        """Note a crash with a sequence in flight, which may run again. Raises `EngineDead` or `CrashingText` if it may not."""
         self._on_crash(run, crash)
         if self._ended is not None:
             raise crash
-        attempts.crashes += 1
-        if attempts.crashes > CRASHES_SURVIVED:
-            raise EngineDead(
-                "the engine crashed with this sequence in flight, as it had before; other sequences are not affected"
-            ) from crash
+        if attempts.fault is not None:
+            raise attempts.fault from crash
 
     async def _running_engine(self, attempts: _Attempts) -> _EngineRun:
-        """The engine's present run, after a restart if need be. Raises `EngineDead` when there will be none."""
-        while not self._settled.is_set():
-            self._waiting += 1
+        """The engine's present run, after a restart or for its turn if need be. Raises `EngineDead` when there will be none."""
+        while not self._may_run(attempts):
+            turn = asyncio.get_running_loop().create_future()
+            self._turns.append(turn)
             try:
-                await self._settled.wait()
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake_next()
+                raise
             finally:
-                self._waiting -= 1
+                with suppress(ValueError):
+                    self._turns.remove(turn)
             attempts.lost_s = monotonic() - attempts.submitted_s
         if self._ended is not None or self._run is None:
             raise EngineDead(self._ended.message if self._ended else "the engine is not running")
         return self._run
+
+    def _may_run(self, attempts: _Attempts) -> bool:
+        """Whether a sequence may be submitted now, or must not wait any more."""
+        if not self._settled.is_set():
+            return False
+        run, search = self._run, self._search
+        if run is None or self._ended is not None:
+            return True
+        if search is not None:
+            if self._is_proving:
+                return False
+            if attempts in search:
+                return attempts in search.group and not (search.is_alone and run.in_flight)
+            if search.is_alone:
+                return False
+        if self._slot_limit is not None and monotonic() >= self._limited_until_s:
+            log.warning("the engine has its slots again")
+            self._slot_limit = None
+        return self._slot_limit is None or len(run.in_flight) < self._slot_limit
+
+    def _wake_next(self) -> None:
+        while self._turns:
+            turn = self._turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    def _wake_all(self) -> None:
+        for turn in self._turns:
+            if not turn.done():
+                turn.set_result(None)
+        self._turns.clear()
+
+    # ---- the search for what crashes the engine
+
+    def _digest(self, sequence: EngineSequence) -> bytes:
+        """What a sequence of an owner is refused by: keyed, so that nobody who reads it can guess the text."""
+        ids = array("I", sequence.prompt_token_ids).tobytes()
+        return blake2b(sequence.owner.encode() + b"\0" + ids, key=self._secret, digest_size=16).digest()
+
+    def _note_crash(self, run: _EngineRun) -> None:
+        """Blame what was in flight: the group that is searched, if some of it was; else all. Two crashes make a suspect."""
+        search = self._search
+        if search is not None and any(one in run.in_flight for one in search.group):
+            convicted = search.crash(run.in_flight, is_proven=run.completed > 0)
+            if convicted is not None:
+                self._convict(convicted)
+        else:
+            self._crash_load = len(run.in_flight) or self._crash_load
+            for attempts in run.in_flight:
+                attempts.crashes += 1
+            suspects = [one for one in run.in_flight if one.crashes > CRASHES_SURVIVED]
+            suspects.sort(key=attrgetter("submitted_s"))
+            if search is not None:
+                search.add(suspects)
+            elif suspects:
+                log.warning("%d sequences were in flight at two crashes: they run by halves", len(suspects))
+                self._search = SuspectSearch(suspects)
+        self._check_search()
+
+    def _convict(self, attempts: _Attempts) -> None:
+        self._crashing += 1
+        attempts.fault = CrashingText("this text crashes the engine, also when it runs alone; do not send it again")
+        self._refused[self._digest(attempts.sequence)] = monotonic() + REFUSED_S
+        while len(self._refused) > MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        log.error("the sequence %s crashes the engine alone: it is refused for an hour", attempts.sequence.id)
+
+    def _search_ended(self, attempts: _Attempts) -> None:
+        """A suspect has ended, whatever its end was."""
+        if self._search is not None:
+            self._search.end(attempts)
+            self._check_search()
+            self._wake_all()
+
+    def _check_search(self) -> None:
+        """When all suspects have ended and none crashed the engine alone, it was their number."""
+        search = self._search
+        if search is None or not search.is_over:
+            return
+        self._search = None
+        if search.has_convicted or self._ended is not None:
+            return
+        limit = max(min(self._crash_load, self._slot_limit or self._crash_load) // 2, 1)
+        self._slot_limit, self._limited_until_s = limit, monotonic() + HALVED_S
+        log.error(
+            "the engine crashed with %d sequences in flight, and none of them crashes it alone: "
+            "for an hour at most %d run at the same time; lower engine.max_num_seqs",
+            self._crash_load,
+            limit,
+        )
+
+    def _begin_task(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _generate_for_search(self, attempts: _Attempts) -> None:
+        with suppress(DragomanError):
+            await self._generate(attempts)
+        self._search_ended(attempts)
+
+    async def _prove(self, run: _EngineRun, proof: EngineSequence) -> None:
+        """Have a run of a search complete what the engine has completed before, and nothing else meanwhile."""
+        run.submitted += 1
+        try:
+            await self._engine.generate(replace(proof, id=f"{proof.id}.proof-{self._restarts}"))
+            run.completed += 1
+        except EngineDead as crash:
+            self._on_crash(run, crash)
+        except DragomanError as error:
+            log.warning("what the engine had completed before fails: %s", error.message)
+        finally:
+            if self._run is run:
+                self._is_proving = False
+                self._wake_all()
 
     # ---- crash and restart
 
     def _begin_run(self) -> _EngineRun:
         self._run = run = _EngineRun()
         self._ended = None
+        self._is_proving = self._search is not None and self._proof is not None
+        if self._is_proving and self._proof is not None:
+            self._begin_task(self._prove(run, self._proof))
         self._settled.set()
+        self._wake_all()
         return run
 
     def _on_crash(self, run: _EngineRun, crash: EngineDead) -> None:
@@ -214,8 +402,9 @@ class ContinuousPipeline:
             return
         self._settled.clear()
         self._crash_reason = crash.message
-        log.warning("%s; restarting it (%d sequences in flight will run again)", crash.message, run.in_flight)
+        log.warning("%s; restarting it (%d sequences in flight will run again)", crash.message, len(run.in_flight))
         run.crash.set_result(crash)
+        self._note_crash(run)
 
     async def _supervise(self, run: _EngineRun) -> None:
         """Restart the engine after each crash, until shutdown or until it cannot be started."""
@@ -233,6 +422,7 @@ class ContinuousPipeline:
                 log.error("%s; giving up", self._ended.message)
                 self._given_up.set()
                 self._settled.set()
+                self._wake_all()
                 return
             self._restarts += 1
             self._hangs += isinstance(run.crash.result(), EngineHung)
@@ -272,7 +462,9 @@ class ContinuousPipeline:
         stats = self._engine.stats()
         return stats.model_copy(
             update={
-                "waiting": stats.waiting + self._waiting,
+                "waiting": stats.waiting + len(self._turns),
+                "slot_limit": self._slot_limit,
+                "crashing_sequences": self._crashing,
                 "restarts": self._restarts,
                 "hangs": self._hangs,
                 "restarting": not self._settled.is_set(),
@@ -297,8 +489,11 @@ class ContinuousPipeline:
     async def shutdown(self) -> None:
         self._ended = EngineDead("the engine was shut down")
         self._settled.set()
+        self._wake_all()
+        for task in self._tasks:
+            task.cancel()
         supervisor, self._supervisor = self._supervisor, None
         if supervisor is not None:
             supervisor.cancel()
-            await asyncio.gather(supervisor, return_exceptions=True)
+            await asyncio.gather(supervisor, *self._tasks, return_exceptions=True)
         await self._engine.shutdown()

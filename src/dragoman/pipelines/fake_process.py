@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import signal
 import socket
 import subprocess
@@ -38,13 +39,19 @@ _PROGRAM = "import sys; from dragoman.pipelines.fake_process import main; main(i
 
 @dataclass(frozen=True, slots=True)
 class FakeEnginePlan:
-    """What the process runs. `tokenizer`: as JSON."""
+    """What the process runs. `tokenizer`: as JSON.
+
+    For tests of crash recovery: the process ends when it is given a prompt that has one of `crashes_on`, and when more than
+    `crashes_beyond` sequences run.
+    """
 
     tokenizer: str
     slots: int
     max_model_len: int
     step_s: float = 0.0
     stream_interval_s: float = 0.0
+    crashes_on: tuple[str, ...] = ()
+    crashes_beyond: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +240,9 @@ def main(descriptor: int) -> None:
 async def _run(connection: socket.socket) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=connection)
     plan: FakeEnginePlan = await receive(reader)
+    tokenizer = Tokenizer.from_str(plan.tokenizer)
     engine = FakePipeline(
-        circling(Tokenizer.from_str(plan.tokenizer)),
+        circling(tokenizer),
         step_s=plan.step_s,
         slots=plan.slots,
         max_model_len=plan.max_model_len,
@@ -249,6 +257,10 @@ async def _run(connection: socket.socket) -> None:
         if isinstance(message, _Submission):
             task = tasks[message.number] = asyncio.create_task(_run_sequence(engine, message, writer))
             task.add_done_callback(lambda _, number=message.number: tasks.pop(number))
+            if plan.crashes_on or plan.crashes_beyond is not None:
+                text = tokenizer.decode(message.sequence.prompt_token_ids)
+                if any(one in text for one in plan.crashes_on) or len(tasks) > (plan.crashes_beyond or len(tasks)):
+                    os._exit(1)
         elif (task := tasks.get(message.number)) is not None:
             task.cancel()
     stepping.cancel()

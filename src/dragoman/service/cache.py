@@ -72,8 +72,10 @@ class SegmentCache:
     Only for one event loop.
     """
 
-    def __init__(self, max_bytes: int, file: CacheFile | None = None) -> None:
+    def __init__(self, max_bytes: int, file: CacheFile | None = None, *, is_of_key: bool = False) -> None:
+        """`is_of_key`: nothing is shared between the accounts that sequences are of."""
         self.max_bytes = max_bytes
+        self._is_of_key = is_of_key
         self.bytes = 0
         self._file = file if max_bytes else None
         self._stored: OrderedDict[bytes, Completion] = OrderedDict()  # the least recently used first
@@ -92,7 +94,8 @@ class SegmentCache:
         if sampling is None:
             sampling = self._sampling[sequence.sampling] = repr(sequence.sampling).encode()
         ids = array("I", sequence.prompt_token_ids).tobytes()
-        return blake2b(ids + sampling, digest_size=_KEY_BYTES).digest()
+        owner = b"\0" + sequence.owner.encode() if self._is_of_key else b""
+        return blake2b(ids + sampling + owner, digest_size=_KEY_BYTES).digest()
 
     async def generate(self, key: bytes, sequence: EngineSequence, engine: Engine) -> Completion:
         """Return the sequence's completion, which `engine` generates unless it is stored or an equal one is in flight.

@@ -114,7 +114,7 @@ class Calls:
             async with AsyncExitStack() as stack:
                 charge = await stack.enter_async_context(self.accounts.charging(request, characters))
                 with requests.span("admission"):
-                    permit = stack.enter_context(self.admission.permit(sum(loads), work.priority))
+                    permit = stack.enter_context(self.admission.permit(sum(loads), work.priority, work.account.id))
                 async with aclosing(self.translator.events(work, streamed=streamed)) as events:
                     async for event in events:
                         if isinstance(event, TextDone):

@@ -1,8 +1,8 @@
 """Shares the event loop and the engine's slots among calls, so that a large call does not hold up small ones.
 
 `TimeSlices` bounds the work that calls do on the event loop without giving control back. `Dispatcher` bounds the sequences that
-one call has submitted to the engine at the same time, shares the slots evenly among the calls that want more, and serves
-interactive calls before bulk ones.
+are submitted to the engine at the same time, shares the slots evenly among the accounts that want more, and those of each among
+its calls, and serves interactive calls before bulk ones.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 from operator import attrgetter
 from time import perf_counter
 from types import TracebackType
 
+from dragoman.errors import QueueFull
 from dragoman.settings import INTERACTIVE_SHARE
 from dragoman.types import Priority
 
@@ -24,6 +27,12 @@ SLICE_S = 0.003
 """Seconds that a call may work on the event loop before it yields control."""
 INTERACTIVE_QUIET_S = 10.0
 """Seconds after the end of the last interactive call for which slots are still kept free for the next."""
+RATE_WINDOW_S = 20.0
+"""Seconds over which the rate is measured at which a queue gets slots."""
+FEWEST_GRANTS = 20
+"""Slots from which on that rate is known."""
+SHARED_S = 10.0
+"""Seconds after calls of several accounts for which the engine's queue is kept short for the next."""
 BULK_AGEING_S = 10.0
 """Seconds after which a waiting bulk sequence no longer waits for interactive ones."""
 
@@ -78,13 +87,59 @@ class Waiter:
     since_s: float
 
 
+@dataclass(eq=False, slots=True)
+class AccountSlots:
+    """The slots of all calls of an account that have the same priority.
+
+    `order`: its calls with waiting sequences, those with the fewest submitted first, among these who has waited longest. An
+    entry counts only while its call has as many submitted.
+    """
+
+    calls: int = 0
+    submitted: int = 0
+    waiting: set[CallSlots] = field(default_factory=lambda: set[CallSlots]())
+    order: list[tuple[int, int, CallSlots]] = field(default_factory=lambda: list[tuple[int, int, CallSlots]]())
+
+    def next(self) -> CallSlots | None:
+        """Return the call to be served next."""
+        while self.order:
+            submitted, _, call = self.order[0]
+            if call.waiting and call.submitted == submitted:
+                return call
+            heappop(self.order)
+        return None
+
+
+@dataclass(slots=True)
+class QueueRate:
+    """How fast a queue gets slots, while there is one."""
+
+    since_s: float | None = None
+    grants: float = 0.0
+
+    def grant(self, now_s: float) -> None:
+        """Count a slot. After a time the older half of the measurement is forgotten."""
+        self.grants += 1
+        if self.since_s is not None and now_s - self.since_s > RATE_WINDOW_S:
+            self.since_s, self.grants = now_s - (now_s - self.since_s) / 2, self.grants / 2
+
+    def per_s(self, now_s: float) -> float | None:
+        """Return the slots a second; None: too few are known."""
+        if self.since_s is None or self.grants < FEWEST_GRANTS:
+            return None
+        return self.grants / max(now_s - self.since_s, 1e-3)
+
+
 class Dispatcher:
-    """The engine's slots (sequences that run at the same time), shared among calls.
+    """The engine's slots (sequences that run at the same time), shared among accounts, and those of each among its calls.
 
-    Interactive calls: each has at most `slots + queued` sequences submitted, and those that wait have equal shares. One that
-    needs no more than its share never waits here: the engine has its own queue.
+    Interactive calls: together they have `slots + queued` sequences submitted, and the accounts that want more have equal
+    shares of them, as have the calls of one account. What is below its share is submitted at once, also where all slots are
+    taken: an account that sends little never waits here for one that sends much, nor a small call for a large one. While there
+    are several, and for `SHARED_S` after, those with their share or more leave the engine's queue short, which is first come,
+    first served: who sends little would wait there.
 
-    Bulk calls: together they have at most `slots + queued` sequences submitted, and those that wait have equal shares. While
+    Bulk calls: together they have at most `slots + queued` sequences submitted, with equal shares in the same way. While
     an interactive call is in flight, and for `INTERACTIVE_QUIET_S` after the last, they leave `interactive_share` of the
     slots free, and get none while all slots are taken: the engine's queue is first come, first served, so a bulk sequence in
     it would run before the next interactive one. So that bulk does not starve, a bulk sequence that has waited for
@@ -95,38 +150,74 @@ class Dispatcher:
         """`queued` sequences may wait in the engine beyond its `slots`, so that a free slot is taken at once."""
         self._slots = max(slots, 1)
         self._capacity = self._slots + queued
+        self._shared_capacity = self._slots + math.ceil(queued / 4)
         self._bulk_slots = max(self._slots - math.ceil(self._slots * interactive_share), 1)
         self.submitted: dict[Priority, int] = {"interactive": 0, "bulk": 0}
-        # Calls with waiting sequences; among those with equally many submitted, the next to be served first.
-        self._waiting: dict[Priority, deque[CallSlots]] = {"interactive": deque(), "bulk": deque()}
+        self._accounts: dict[Priority, dict[str, AccountSlots]] = {
+            "interactive": {},
+            "bulk": {},
+        }  # with calls in flight
+        self._rates: dict[Priority, QueueRate] = {"interactive": QueueRate(), "bulk": QueueRate()}
+        self._numbers = count()
         self._interactive_calls = 0
         self._quiet_from_s = -math.inf  # of the event loop's clock
+        self._shared_until_s = -math.inf  # likewise
         self._quiet_timer: asyncio.TimerHandle | None = None
 
     @contextmanager
-    def call(self, priority: Priority = "interactive") -> Generator[CallSlots]:
-        """Open a call that may take slots; it holds none after the context."""
-        interactive = priority == "interactive"
+    def call(self, priority: Priority = "interactive", account_id: str = "") -> Generator[CallSlots]:
+        """Open a call of an account that may take slots; it holds none after the context."""
+        interactive, accounts = priority == "interactive", self._accounts[priority]
         self._interactive_calls += interactive
-        slots = CallSlots(self, priority)
+        if (account := accounts.get(account_id)) is None:
+            account = accounts[account_id] = AccountSlots()
+        account.calls += 1
+        if interactive and len(accounts) > 1:
+            self._shared_until_s = asyncio.get_running_loop().time() + SHARED_S
+        slots = CallSlots(self, priority, account)
         try:
             yield slots
         finally:
             self.submitted[priority] -= slots.submitted
+            account.submitted -= slots.submitted
+            account.calls -= 1
             slots.submitted = 0
             slots.waiting.clear()
+            account.waiting.discard(slots)
+            if not account.calls:
+                del accounts[account_id]
             if interactive:
                 self._interactive_calls -= 1
                 self._quiet_from_s = asyncio.get_running_loop().time() + INTERACTIVE_QUIET_S
             self.grant()
 
+    def check_deadline(self, call: CallSlots, deadline_s: float) -> None:
+        """Raise `QueueFull` for a call that would still wait for its first slot at its deadline, by the rate at which those
+        that wait now get theirs; with the time after which it would not."""
+        now_s, account = asyncio.get_running_loop().time(), call.account
+        rate = self._rates[call.priority].per_s(now_s)
+        if rate is None:
+            return
+        accounts = self._accounts[call.priority].values()
+        waiting = [len(one.waiting) for one in accounts]
+        ahead = sum(min(one, len(account.waiting)) for one in waiting)  # each account has as many turns as this one
+        if (wait_s := ahead / rate) > deadline_s:
+            raise QueueFull(
+                f"the deadline of {deadline_s:.3g} s cannot be met: {ahead} calls wait, which takes about {wait_s:.3g} s",
+                retry_after_s=max(wait_s - deadline_s, 1.0),
+            )
+
     def may_submit(self, call: CallSlots, waiting_since_s: float, now_s: float) -> bool:
         """Return whether `call` may submit one more sequence at `now_s`, which has waited since `waiting_since_s`."""
         total = self.submitted["interactive"] + self.submitted["bulk"]
         if call.priority == "interactive":
-            waiting = self._waiting["interactive"]
-            share = self._capacity // (len(waiting) + (call not in waiting))
-            return call.submitted < share or total < self._capacity
+            account, is_shared = call.account, now_s < self._shared_until_s
+            if total < (self._shared_capacity if is_shared else self._capacity):
+                return True
+            share = self._capacity // len(self._accounts["interactive"])
+            if account.submitted < share:
+                return call.submitted < max(share // (len(account.waiting) + (call not in account.waiting)), 1)
+            return account.submitted == share and not call.submitted and not is_shared
         if not self._interactive_calls and now_s >= self._quiet_from_s:
             return total < self._capacity
         has_aged = waiting_since_s + BULK_AGEING_S <= now_s
@@ -134,34 +225,54 @@ class Dispatcher:
 
     def wait(self, call: CallSlots, now_s: float) -> None:
         """Queue `call`, which has a sequence that may not be submitted at `now_s`."""
-        if call not in self._waiting[call.priority]:
-            self._waiting[call.priority].append(call)
-        self._watch_quiet(now_s)
+        rate = self._rates[call.priority]
+        if rate.since_s is None:
+            rate.since_s, rate.grants = now_s, 0.0
+        self.queue(call)
+        if call.priority == "bulk":
+            self._watch_quiet(now_s)
+
+    def queue(self, call: CallSlots) -> None:
+        """Note where a call with waiting sequences stands in its account's order."""
+        call.account.waiting.add(call)
+        heappush(call.account.order, (call.submitted, next(self._numbers), call))
 
     def grant(self) -> None:
         """Give waiting sequences the slots that they may have: interactive ones first, then bulk."""
         now_s = asyncio.get_running_loop().time()
-        for waiting in self._waiting.values():
+        waiting: list[AccountSlots] = []
+        for priority, accounts in self._accounts.items():  # bulk last
+            waiting = [one for one in accounts.values() if one.waiting]
             while waiting:
-                call = min(waiting, key=attrgetter("submitted"))
-                waiting.remove(call)
+                account = min(waiting, key=attrgetter("submitted"))
+                if (call := account.next()) is None:
+                    account.waiting.clear()
+                    waiting.remove(account)
+                    continue
+                if not self.may_submit(call, call.waiting[0].since_s, now_s):
+                    break
+                heappop(account.order)
+                call.grant()
+                self._rates[priority].grant(now_s)
                 if call.waiting:
-                    if not self.may_submit(call, call.waiting[0].since_s, now_s):
-                        waiting.appendleft(call)
-                        break
-                    call.grant()
-                if call.waiting:
-                    waiting.append(call)
-        if self._waiting["bulk"]:
+                    self.queue(call)
+                else:
+                    account.waiting.discard(call)
+                waiting.remove(account)  # who was served comes last among those with equally many
+                if account.waiting:
+                    waiting.append(account)
+            if not waiting:
+                self._rates[priority].since_s = None
+        if waiting:
             self._watch_quiet(now_s)
 
     def _watch_quiet(self, now_s: float) -> None:
-        """Set a timer for the end of the quiet time, if bulk waits for it.
+        """Set a timer for the end of the quiet time, for which bulk waits.
 
         `now_s` is when bulk was refused its slots: a later time may be after the end, and nothing would grant them.
         """
         is_quiet_later = not self._interactive_calls and now_s < self._quiet_from_s
-        if self._quiet_timer is None and self._waiting["bulk"] and is_quiet_later:
+        if self._quiet_timer is None and is_quiet_later:
             self._quiet_timer = asyncio.get_running_loop().call_at(self._quiet_from_s, self._quiet_ended)
 
     def _quiet_ended(self) -> None:
@@ -175,6 +286,7 @@ class CallSlots:
 
     _dispatcher: Dispatcher
     priority: Priority
+    account: AccountSlots
     submitted: int = 0
     waiting: deque[Waiter] = field(default_factory=deque[Waiter])
 
@@ -184,11 +296,13 @@ class CallSlots:
         now_s = loop.time()
         if not self.waiting and self._dispatcher.may_submit(self, now_s, now_s):
             self.submitted += 1
+            self.account.submitted += 1
             self._dispatcher.submitted[self.priority] += 1
             return
         waiter = Waiter(loop.create_future(), now_s)
         self.waiting.append(waiter)
-        self._dispatcher.wait(self, now_s)
+        if len(self.waiting) == 1:
+            self._dispatcher.wait(self, now_s)
         try:
             await waiter.granted
         except asyncio.CancelledError:
@@ -196,14 +310,23 @@ class CallSlots:
                 self.release()
             elif waiter in self.waiting:
                 self.waiting.remove(waiter)
+                if not self.waiting:
+                    self.account.waiting.discard(self)
                 self._dispatcher.grant()
             raise
+
+    def check_deadline(self, deadline_s: float) -> None:
+        """Raise `QueueFull` if the call would still wait for its first slot then."""
+        self._dispatcher.check_deadline(self, deadline_s)
 
     def release(self) -> None:
         """Return a slot."""
         if self.submitted:  # else the call has ended, and returned all its slots
             self.submitted -= 1
+            self.account.submitted -= 1
             self._dispatcher.submitted[self.priority] -= 1
+            if self.waiting:
+                self._dispatcher.queue(self)
             self._dispatcher.grant()
 
     def grant(self) -> None:
@@ -212,6 +335,7 @@ class CallSlots:
             granted = self.waiting.popleft().granted
             if not granted.done():
                 self.submitted += 1
+                self.account.submitted += 1
                 self._dispatcher.submitted[self.priority] += 1
                 granted.set_result(None)
                 return

@@ -18,7 +18,7 @@ import re
 from array import array
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -37,11 +37,13 @@ from dragoman.errors import (
 )
 from dragoman.service.similar import Parts, SimilarIndexes, beginning_of, most_similar
 from dragoman.storage.collections import SERVER, Pair, StoredCollection
+from dragoman.storage.database import utc_now
 from dragoman.storage.memories import (
     EDITS,
     MAX_TEXT_CHARACTERS,
     SUGGESTIONS,
     DigestRow,
+    EntryKey,
     MemoryLimits,
     MemoryStore,
     NewEntry,
@@ -73,6 +75,8 @@ ADD_BATCH, ADD_CHARACTERS = 1_000, 1_000_000
 """Entries, and about as many characters, of one transaction, in which no other can write."""
 EXPORT_PAGE = 1_000
 SWEEP_S = 60.0
+MOST_OWN, MOST_OWN_CHARACTERS = 1_000, 1_000_000
+"""Entries, and their characters, that a server knows without the database after it has stored them."""
 _ADAPTABLE, _LEAST_ADAPTABLE = 10, 40.0
 """Entries that are looked at for one that differs in a number alone, and their least similarity."""
 _NOT_STORED = re.compile("[\x00\ud800-\udfff]")
@@ -247,6 +251,9 @@ class Memories:
         self._loading = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._is_failing = False
+        # What this server has stored lately, with the time; the last is at the end.
+        self._own: dict[tuple[str, EntryKey], tuple[float, StoredEntry]] = {}
+        self._own_characters = 0
 
     async def open(self) -> None:
         """Read which accounts have memories, and go on doing so. Raises `StorageUnavailable`.
@@ -329,10 +336,49 @@ class Memories:
         chosen = seen.values()
         if request.options.memories is not None:
             chosen = [seen[id] for id in request.options.memories if id in seen]
+        began_s = monotonic()
         if any(index.loaded != index.wanted for index in chosen):
             await self._tolerant(self._load(chosen))
         indexes = [index for index in chosen if index.known]
-        return CallMemory(self, indexes, request) if indexes else None
+        return CallMemory(self, indexes, request, began_s) if indexes else None
+
+    # ---- what this server has stored itself
+
+    def own(self, ids: Collection[str], digests: Collection[bytes], began_s: float) -> list[StoredEntry]:
+        """Return the entries of these texts that this server has stored in the `auth.refresh_s` before a call began, the last
+        first: what is known of them without the database."""
+        since_s = began_s - self._refresh_s
+        return [
+            entry
+            for stored_s, entry in reversed(self._own.values())
+            if stored_s >= since_s and entry.digest in digests and entry.memory_id in ids
+        ]
+
+    def _note_own(self, account_id: str, memory_id: str, batch: Sequence[NewEntry]) -> None:
+        """Know entries that were just stored. Those of a file are too many: they are read as those of other servers are."""
+        characters = sum(len(entry.text) + len(entry.translation) for entry in batch)
+        if len(batch) > min(BATCH, MOST_OWN) or characters > MOST_OWN_CHARACTERS:
+            self._forget_own()  # of which some may be replaced
+            return
+        index = self._of_account.setdefault(account_id, {}).setdefault(memory_id, _Index(memory_id, 0))
+        index.insert((entry.source, entry.target, entry.key[1]) for entry in batch)
+        stored_s, now = monotonic(), utc_now()
+        for new in batch:
+            source, digest, target = key = new.key
+            self._drop_own((memory_id, key))
+            entry = StoredEntry(memory_id, source, target, digest, new.text, new.translation, now, now)
+            self._own[memory_id, key] = stored_s, entry
+            self._own_characters += len(new.text) + len(new.translation)
+        while len(self._own) > MOST_OWN or self._own_characters > MOST_OWN_CHARACTERS:
+            self._drop_own(next(iter(self._own)))
+
+    def _drop_own(self, key: tuple[str, EntryKey]) -> None:
+        if (dropped := self._own.pop(key, None)) is not None:
+            self._own_characters -= len(dropped[1].text) + len(dropped[1].translation)
+
+    def _forget_own(self) -> None:
+        self._own.clear()
+        self._own_characters = 0
 
     # ---- changes
 
@@ -344,8 +390,9 @@ class Memories:
         try:
             for batch in _batches(entries):
                 reference = await self.store.add(account_id, reference, batch, self._most, create=create)
+                self._note_own(account_id, reference, batch)
         finally:
-            await self.refresh()
+            await self._tolerant(self.refresh())  # what is stored is known without it
         return reference
 
     async def add_texts(
@@ -417,6 +464,7 @@ class Memories:
                     await self.store.add(account_id, reference, batch, self._most)
                     added += len(batch)
             finally:
+                self._forget_own()
                 await self.refresh()
         return Imported(await self.store.get(account_id, reference), added, skipped)
 
@@ -434,7 +482,10 @@ class Memories:
 
     async def changed(self, change: Awaitable[T]) -> T:
         """Await a change of the store, and read the versions after it."""
-        result = await change
+        try:
+            result = await change
+        finally:
+            self._forget_own()  # of which some may be deleted
         await self.refresh()
         return result
 
@@ -446,8 +497,11 @@ class CallMemory:
     """The memories that serve one call: what is found in the account's own is used before what is shared, whichever direction
     is nearer."""
 
-    def __init__(self, memories: Memories, indexes: Sequence[_Index], request: TranslationRequest) -> None:
+    def __init__(
+        self, memories: Memories, indexes: Sequence[_Index], request: TranslationRequest, began_s: float
+    ) -> None:
         self._memories = memories
+        self._began_s = began_s
         self._indexes = sorted(indexes, key=lambda one: one.is_shared)
         self._account_id = request.account.id
         self._shared = frozenset[str]() if self._account_id == SERVER else {one.id for one in indexes if one.is_shared}
@@ -552,12 +606,15 @@ class CallMemory:
         ids = [index.id for index in self._indexes]
         for digest in digests:
             self._read[source, digest] = None
-        with suppress(StorageUnavailable):
-            rank = {pair: place for place, pair in enumerate(pairs)}
+        rank = {pair: place for place, pair in enumerate(pairs)}
+        try:
             found = await self._memories.store.find(ids, pairs, digests)
-            for entry in sorted(found, key=lambda one: (one.memory_id in self._shared, rank[one.source, one.target])):
-                if self._read[source, entry.digest] is None:
-                    self._read[source, entry.digest] = entry.translation
+        except StorageUnavailable:
+            own = self._memories.own(ids, digests, self._began_s)
+            found = [entry for entry in own if (entry.source, entry.target) in rank]
+        for entry in sorted(found, key=lambda one: (one.memory_id in self._shared, rank[one.source, one.target])):
+            if self._read[source, entry.digest] is None:
+                self._read[source, entry.digest] = entry.translation
 
 
 def _serves(stored: Pair, wanted: Pair) -> bool:

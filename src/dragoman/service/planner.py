@@ -543,6 +543,7 @@ class Planner:
             sampling,
             forced=self.forced_lengths,
             source_tokens=prompt.source_tokens,
+            owner=request.account.id,
         )
 
     async def chat_sequence(self, request: TranslationRequest, chat: Chat) -> EngineSequence:
@@ -569,6 +570,7 @@ class Planner:
             self.prompts.sampling,
             forced=self.forced_lengths,
             source_tokens=prompt.source_tokens,
+            owner=request.account.id,
         )
 
 

@@ -106,7 +106,7 @@ class TranslationService:
             self.rates.characters_per_s,
         )
         self.calls = Calls(self.accounts, self.admission, registry, turns)
-        self.cache = cache or SegmentCache(settings.cache.max_bytes)
+        self.cache = cache or SegmentCache(settings.cache.max_bytes, is_of_key=settings.cache.scope == "key")
         self._documents = self._with_documents(database) if database and settings.documents.folder else None
         self._prompts = prompts
         self.engine_lacks: tuple[str, ...] = ()

@@ -242,14 +242,14 @@ def build_cache(settings: Settings, model: Model, spec: EngineSpec) -> SegmentCa
     """Build the cache of segments, and open its file if the settings name one. Raises `ConfigError`."""
     own, engine = settings.cache, spec.engine
     if not own.file or not own.max_bytes:
-        return SegmentCache(own.max_bytes)
+        return SegmentCache(own.max_bytes, is_of_key=own.scope == "key")
     fingerprint = [revision(model.path), model.profile.name, spec.device, engine.dtype, engine.quantization]
     if engine.kv_cache_dtype != "auto":
         fingerprint.append(engine.kv_cache_dtype)
     if settings.pipeline.name == "remote":
         fingerprint += [settings.remote.urls, settings.remote.model]
     file = CacheFile(Path(own.file), own.file_max_bytes, json.dumps(fingerprint))
-    return SegmentCache(own.max_bytes, file)
+    return SegmentCache(own.max_bytes, file, is_of_key=own.scope == "key")
 
 
 @lru_cache(maxsize=1)

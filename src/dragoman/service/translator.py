@@ -266,14 +266,15 @@ class Translator:
     async def events(self, request: TranslationRequest, *, streamed: bool = False) -> AsyncGenerator[Event]:
         """Yield `Planned`, and then, as they come, each text when it is done, and where `streamed` its deltas before.
 
-        Raises `InvalidRequest` before `Planned`, later the engine's errors. `DeadlineExceeded` when the request's deadline
-        passes: what waits for a slot is dropped, what runs is aborted. Closing the iterator does the same. The first
-        failure ends the call.
+        Raises `InvalidRequest`, and `QueueFull` for a deadline that cannot be met, before `Planned`; later the engine's errors,
+        and `DeadlineExceeded` when the request's deadline passes: what waits for a slot is dropped, what runs is aborted.
+        Closing the iterator does the same. The first failure ends the call.
         """
         pace = TimeSlices(self._turns)
-        with self._dispatcher.call(request.priority) as slots:
+        with self._dispatcher.call(request.priority, request.account.id) as slots:
             call = CallContext(slots, pace, streamed)
             if request.deadline_s is not None:
+                slots.check_deadline(request.deadline_s)
                 call.allowed_s = request.deadline_s
                 call.until_s = asyncio.get_running_loop().time() + request.deadline_s
             await pace.turn()  # many calls may arrive at once: streams are sent their events in between

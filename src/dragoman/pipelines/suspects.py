@@ -1,0 +1,75 @@
+"""Finds which of several suspects crashes an engine, by running halves of them: which may run now, and what a crash says.
+
+Knows no engine and no clock: what happens is reported to it (`end`, `crash`), and `group` says who may run. Of n suspects of
+which one is to blame the engine crashes at most ceil(log2(n)) + 1 times: once for each half that has it, and once when it runs
+alone, with nothing else in the engine. Only then it is convicted, so that neither a neighbour nor the engine's load is taken
+for it. The rest waits until it is found, and then runs together, since several may be to blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class SuspectSearch(Generic[T]):
+    """A search among suspects, which are told apart by identity. `group` may run, beside others unless `is_alone`."""
+
+    def __init__(self, suspects: Iterable[T]) -> None:
+        self.group: list[T] = []
+        self.is_alone = False
+        self.has_convicted = False
+        self._candidates = list(suspects)  # of which one is to blame
+        self._later: list[T] = []
+        self._next_group()
+
+    def __contains__(self, one: object) -> bool:
+        return any(one is other for other in (*self._candidates, *self._later))
+
+    @property
+    def is_over(self) -> bool:
+        return not self.group
+
+    def add(self, suspects: Iterable[T]) -> None:
+        """Take more of them, which run after those that are searched now."""
+        self._later += [one for one in suspects if one not in self]
+        if not self.group:
+            self._next_group()
+
+    def end(self, one: T) -> None:
+        """Note that a suspect has ended without a crash. When its group has, the next one may run."""
+        self._remove(one)
+        if not self.group:
+            self._next_group()
+
+    def crash(self, in_flight: Collection[T], *, is_proven: bool) -> T | None:
+        """Note a crash with these in the engine, some of the group among them; return the one that is convicted, if any.
+
+        `is_proven`: the engine has completed something since its start: one that has not may crash whatever it is given.
+        """
+        ran = [one for one in self.group if one in in_flight]
+        if self.is_alone:
+            if not is_proven:
+                return None
+            [convicted] = ran
+            self.has_convicted = True
+            self.end(convicted)
+            return convicted
+        self._later += [one for one in self._candidates if one not in ran]
+        self._candidates = ran
+        self._next_group()
+        return None
+
+    def _remove(self, one: T) -> None:
+        for members in (self.group, self._candidates, self._later):
+            members[:] = [other for other in members if other is not one]
+
+    def _next_group(self) -> None:
+        if self._candidates:
+            self.group = self._candidates[: (len(self._candidates) + 1) // 2]
+            self.is_alone = len(self._candidates) == 1
+        else:  # perhaps none of the rest is to blame
+            self._candidates, self._later = self._later, []
+            self.group, self.is_alone = [*self._candidates], False
