@@ -382,12 +382,7 @@ class _Scan:
             self._skip = pairs.end()
             self._held = self._held or SplitMessage(message[: pairs.end()], message[pairs.end() :].strip())
             return None
-        if (
-            len(line) > _MAX_LINE
-            or place < self._from
-            or _opens(message, end)
-            or _is_rules(message, end)
-        ):
+        if len(line) > _MAX_LINE or place < self._from or _opens(message, end) or _is_rules(message, end):
             return None
         if not self._introduces(_spaced(line), message[:start], is_block=is_block):
             return None
@@ -480,8 +475,6 @@ def is_labelled(message: str) -> bool:
     if label is None or label["end"] is None:
         return False
     return label_kind(label["name"]) == "text" or _BESIDES.fullmatch(label["name"]) is not None
-
-
 
 
 # ---- the end of the text
