@@ -14,6 +14,8 @@ steps, in their order:
     equal:A,A,B                 the same texts to each, by 16 clients; which outputs are equal
     kill-engine:A:256           SIGKILL to one engine's process under load
     kill-daemon:A:256           SIGKILL to the daemon of CUDA MPS under load
+    kill-mps-server:A:256       SIGKILL to the daemon's server, through which the engines compute
+    kill-replica:A:256          SIGKILL to the process of one dragoman server
     stop:A,B                    stop servers
 
 Servers that run side by side need memory beside each other: give each a `gpu-memory-utilization` or a KV cache. In every second
@@ -64,7 +66,12 @@ STOP_S = 20.0  # to stop the servers, kept free of the time limit
 OVERHEAD_S = 4.0  # of a load: texts, client processes, and the requests that end after it
 EQUAL_CLIENTS = 16
 LOADS = {"answers": False, "streams": True}
-VICTIMS = {"kill-engine": "EngineCore", "kill-daemon": "nvidia-cuda-mps-control"}
+VICTIMS = {
+    "kill-engine": "EngineCore",
+    "kill-daemon": "nvidia-cuda-mps-control",
+    "kill-mps-server": "nvidia-cuda-mps-server",
+    "kill-replica": "ServeReplica",
+}
 BEFORE_KILL_S, AFTER_RECOVERY_S = 8.0, 8.0
 
 
@@ -160,6 +167,12 @@ class Experiment:
     def fail(self, step: str, short: str, message: str) -> None:
         error_console.print(f"{step}: {message}", markup=False)
         self.document["failed"][step] = message or short
+
+    def of(self, name: str) -> Running:
+        """Raises `DragomanError` for a server that does not run."""
+        if name not in self.running:
+            raise DragomanError(f"{name} does not run")
+        return self.running[name]
 
     def has_time(self, needed_s: float) -> bool:
         return monotonic() + needed_s < self.end_s
@@ -269,7 +282,7 @@ class Experiment:
         items = self.workload.items(self.options.equal_texts, 0)
         outputs: list[list[str]] = []
         for name in work.servers:
-            running = self.running[name]
+            running = self.of(name)
             async with open_session() as session:
                 url = running.server.url
                 target = make_target(await resolve(session, url, target_of(running.step, self.subject)))
@@ -299,10 +312,10 @@ class Experiment:
         """Kill a process of a server under load: what became of the calls, and when all of its engines were ready again."""
         (name,), (clients,) = work.servers, work.clients
         longest_s = min(self.options.kill_limit, self.end_s - monotonic() - OVERHEAD_S)
-        if name not in self.running or longest_s < 3 * BEFORE_KILL_S:
+        running, stop = self.of(name), asyncio.Event()
+        if longest_s < 3 * BEFORE_KILL_S:
             self.document["not_measured"].append({"step": number, "verb": work.verb, "server": name})
             return
-        running, stop = self.running[name], asyncio.Event()
         victim = next((one for one in running.server.tree() if VICTIMS[work.verb] in process_name(one)), None)
         if victim is None:
             raise DragomanError(f"{name} has no process {VICTIMS[work.verb]}")
