@@ -278,6 +278,67 @@ def streams() -> str:
     return "\n".join(parts)
 
 
+SHARED = {
+    "one": "`dragoman serve`",
+    "two": "`--replicas 2/gpu`",
+    "three": "`--replicas 3/gpu`",
+    "two-in-turn": "`--replicas 2/gpu --mps off`",
+    "vllm-4-api": "`vllm serve --api-server-count 4`",
+    "vllm-rust": "`vllm serve`, `VLLM_USE_RUST_FRONTEND=1`",
+}
+
+
+def shared_gpu() -> str:
+    """Several engines on one GPU, and what a killed process costs."""
+    path = RESULTS / "shared-gpu-h200.json"
+    document, conditions = measured(path)
+    parts = [
+        "## Several engines on one GPU\n",
+        f"**{path.stem}.** `python benchmarks/shared_gpu.py`, {place(conditions['machine'])}, vLLM {conditions['packages']['vllm']}; 1.8B parameters, random weights; "
+        f"{conditions['workload']}, {conditions['output_tokens']:g} tokens on average; turns of {conditions['window']:g} s after {conditions['warmup']:g} s at the same load, "
+        f"{conditions['client_processes']} client processes on the same cores. All servers ran side by side and were measured in turn: the first three in all loads, "
+        "the others in the last ones. Each engine had 5.5 GiB of KV cache, those of `2/gpu` 0.15 of the GPU's memory. The time ended before each load had its turns; the host became slower "
+        "meanwhile, so compare within a turn. `GPU busy`: NVML's share of time in which a kernel ran.\n",
+    ]
+    columns = ("clients", Column("", "left"), Column("server", "left"), "requests a second", "p99 ms", "GPU busy %")
+    groups: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    for row in document["rows"]:
+        groups.setdefault((row["mode"], row["clients"], row["server"]), []).append(row)
+    rows = [
+        [
+            str(clients),
+            mode,
+            SHARED[server],
+            *(
+                ranged([one[key] for one in groups[mode, clients, server]])
+                for key in ("requests_per_s", "p99_ms", "gpu_busy_percent")
+            ),
+            *(
+                tables.number(median(one[key] for one in groups[mode, clients, server]))
+                for key in ("engine_cpu_share", "server_cpu_share")
+            ),
+            str(len(groups[mode, clients, server])),
+        ]
+        for mode, clients, server in sorted(groups, key=lambda one: (one[0], one[1], list(SHARED).index(one[2])))
+    ]
+    parts.append(table((*columns, "cores of engines", "cores beside", "turns"), rows))
+    kills = [
+        [
+            one["process"],
+            tables.count(one["answered"]),
+            str(one["failed"]),
+            tables.number(one["all_ready_again_s"]),
+            tables.number(one["slowest_s"]),
+        ]
+        for one in document["kills"]
+    ]
+    parts.append("SIGKILL to a process of `--replicas 2/gpu` with 256 clients:\n")
+    parts.append(
+        table((Column("process", "left"), "answered", "failed", "all engines ready after s", "slowest answer s"), kills)
+    )
+    return "\n".join(parts)
+
+
 STREAM_KEYS = (
     "requests_per_s",
     "p99_ms",
@@ -391,6 +452,7 @@ def event_loop() -> str:
 SECTIONS = (
     versus_defaults,
     streams,
+    shared_gpu,
     whole_steps,
     equal_outputs,
     journeys,

@@ -11,7 +11,8 @@ steps, in their order:
     start:A,B                   start servers, at the same time; they run until they are stopped
     answers:A,B:64,256:3        whole answers: closed loops of 64 and 256 clients, three turns of each server
     streams:A,B:64,256:3        the same with streamed answers
-    equal:A,A,B                 the same texts to each, by 16 clients; which outputs are equal
+    equal:A,A,B                 the same texts to each, by 16 clients: how many outputs are equal, and of how many different
+                                words they are (random weights may give one word over and over, which says nothing)
     kill-engine:A:256           SIGKILL to one engine's process under load
     kill-daemon:A:256           SIGKILL to the daemon of CUDA MPS under load
     kill-mps-server:A:256       SIGKILL to the daemon's server, through which the engines compute
@@ -300,7 +301,7 @@ class Experiment:
                 "servers": [work.servers[first], work.servers[second]],
                 "texts": len(items),
                 "equal": sum(a == b for a, b in zip(outputs[first], outputs[second], strict=True)),
-                "empty": sum(not text for text in outputs[first]),
+                "words": len({word for text in outputs[first] for word in text.split()}),
             }
             for first, second in pairs
         ]

@@ -14,13 +14,15 @@ from pathlib import Path
 
 CPU_FOLDER = Path("/sys/devices/system/cpu")
 HOST_BOUND_READ_S = 0.0013
-"""A model whose weights a GPU reads in less time is limited by the host. Measured at 0.0011 (it is) and 0.0024 (it is not)."""
+"""A model whose weights a GPU reads in less time is limited by the host. Measured at 0.0008 and 0.0011 (it is) and at 0.0024
+(it is not)."""
 ENGINES_OF_SMALL_MODEL = 2
-"""Three were faster with 768 clients (369 requests/s instead of 337), and slower with 256 (245 instead of 287)."""
+"""Three were faster with 768 clients (466 requests/s instead of 393; one engine: 206), and slower with 256 (316 instead of
+340), and with 25 slower than one (54 and 61)."""
 BESIDE_WEIGHTS_BYTES = 8 << 30
 """Of an engine: CUDA's context, graphs, activations, and a KV cache for its slots."""
 CORES_PER_ENGINE = 3
-"""A server, an engine core, and what both have their other threads do."""
+"""A server, an engine core, and what both have their other threads do: measured were 2.2, with streams 2.4."""
 OTHER_CORES = 2
 """Of the command, Ray and HAProxy."""
 BYTES_PER_WEIGHT = 2
@@ -71,7 +73,7 @@ def choose(weights: int | None, machine: SharedMachine, memory_share: float) -> 
     if machine.cores < need_cores:
         return SharingChoice(1, f"{engines} engines on each GPU want {need_cores} cores, and there are {machine.cores}")
     if machine.no_mps:
-        return SharingChoice(1, f"{engines} engines would compute in turn, which is no faster: {machine.no_mps}")
+        return SharingChoice(1, f"{engines} engines would compute in turn, which may be no faster: {machine.no_mps}")
     return SharingChoice(engines, f"{reads}, so that one engine, limited by its host, would leave it idle")
 
 
