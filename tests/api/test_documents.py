@@ -262,7 +262,7 @@ async def test_an_empty_file_no_file_two_files_and_what_is_no_form_are_refused(c
 
 @pytest.mark.parametrize("with_length", [True, False])
 async def test_uploads_have_a_limit_of_their_own(client: Client, with_length: bool) -> None:
-    fits, too_large = b"Can I? " * (MAX_BYTES // 7), b"x" * (MAX_BYTES + 1)
+    fits, too_large = b"Can I?".ljust(MAX_BYTES, b"\n"), b"x" * (MAX_BYTES + 1)
     document = await client.done(await client.upload(fits, "a.txt"))
     assert document["state"] == "done"
     body = form(('name="file"; filename="a.txt"', too_large), TARGET)
