@@ -6,10 +6,11 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from dragoman import __version__
 from dragoman.api import documents, errors, glossaries, memories, native, operators
@@ -29,7 +30,7 @@ def _always(_: TranslationService) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feature:
     """What routes that belong together are to the app.
 
@@ -101,6 +102,14 @@ FEATURES = (
 _UPLOAD_PATHS = tuple(path for feature in FEATURES for path in feature.uploads)
 
 
+@cache
+def _routes(feature: Feature) -> Sequence[BaseRoute]:
+    """A feature's, which know no app, and are made once: validators of what they take and answer are a third of a second."""
+    router = APIRouter()
+    router.include_router(feature.router, dependencies=feature.dependencies, include_in_schema=not feature.is_foreign)
+    return router.routes
+
+
 def create_app(service: TranslationService, replicas: Replicas | None = None) -> FastAPI:
     """All routes over `service`. `replicas`: it is one of several that serve one address, and what operators ask is
     answered for all of them."""
@@ -131,9 +140,7 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
     app.add_exception_handler(ClientGone, closed)
     for feature in FEATURES:
         if feature.is_served(service):
-            app.include_router(
-                feature.router, dependencies=feature.dependencies, include_in_schema=not feature.is_foreign
-            )
+            app.router.routes.extend(_routes(feature))
     page.install(app)
     return app
 
