@@ -112,6 +112,19 @@ def test_what_formulas_compare_stays(formula: str, stays: str) -> None:
     assert texts(content) == (["other words"] if stays else ["late fee", "other words"])
 
 
+def test_a_workbooks_title_is_text_and_its_language_becomes_the_targets() -> None:
+    book = openpyxl.Workbook()
+    book.properties.title, book.properties.language = "Cities of Europe", "en"
+    buffer = io.BytesIO()
+    book.save(buffer)
+    content = read(buffer.getvalue(), "xlsx")
+    assert [(unit.place, unit.block.text) for unit in content.units] == [("title of the document", "Cities of Europe")]
+    parts, _ = replaced_parts(content, ["Πόλεις"])
+    written = openpyxl.load_workbook(io.BytesIO(Archive(buffer.getvalue()).rewrite(parts, content.dropped)))
+    assert written.properties.title == "Πόλεις"
+    assert written.properties.language == "el-GR"
+
+
 def test_rich_strings_lines_and_readings() -> None:
     data = workbook(
         cells(0, 1, 2, 3, 4),

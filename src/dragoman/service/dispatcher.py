@@ -97,8 +97,8 @@ class AccountSlots:
 
     calls: int = 0
     submitted: int = 0
-    waiting: set[CallSlots] = field(default_factory=lambda: set[CallSlots]())
-    order: list[tuple[int, int, CallSlots]] = field(default_factory=lambda: list[tuple[int, int, CallSlots]]())
+    waiting: set[CallSlots] = field(default_factory=set["CallSlots"])
+    order: list[tuple[int, int, CallSlots]] = field(default_factory=list[tuple[int, int, "CallSlots"]])
 
     def next(self) -> CallSlots | None:
         """Return the call to be served next."""
