@@ -193,6 +193,9 @@ class _Scan:
             return None
         label = texts[0]
         before, text = message[: label.end()], message[label.end() :]
+        if is_whole and label["end"] is None:
+            following = next((one.start() for one, _ in labels if one.start() > label.end()), len(message))
+            text = message[label.end() : following]
         part = _without_end(SplitMessage(before, text.strip("\r\n"), message[len(before) + len(text) :]))
         return replace(_without_quotes(part), is_marked=True)
 
@@ -332,7 +335,8 @@ class _Scan:
             end = _NEXT_BRACKET.search(message, opening.end())
             stop = end.start() if end is not None else len(message)
             return SplitMessage(before, message[opening.end() : stop].strip(), message[stop:], True)
-        if first < 0 or (kind == "tag" and name.lower() in HTML):
+        is_list = kind == "tag" and message.startswith(f"<{name}", _past_space(message, first + len(close)))
+        if first < 0 or is_list or (kind == "tag" and name.lower() in HTML):
             return None
         if _said("context", title) and (is_tag or not is_text):
             self._skip = first + len(close)
@@ -414,10 +418,14 @@ def _spaced(name: str) -> str:
 _SOURCE_LINE = re.compile(r"\s*\[(?:source|from|target|language)[^\]\n]{0,60}\]\s*\n", re.IGNORECASE)
 
 
+def _past_space(message: str, place: int) -> int:
+    blank = _BLANK.match(message, place)
+    return blank.end() if blank is not None else place
+
+
 def _opens(message: str, place: int) -> bool:
     """Whether the next line that is not blank opens a fence, quotes or a tag."""
-    following = _BLANK.match(message, place)
-    place = following.end() if following is not None else place
+    place = _past_space(message, place)
     if message.startswith(("```", "~~~", '"""', "'''"), place):
         return True
     tag = re.compile(r"<([A-Za-z][\w-]{0,40})>\s*\n").match(message, place)
@@ -616,6 +624,7 @@ _READ = 20_000
 _LABEL_LINE = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
 _SIGN_LINE = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
+_MARK_BEFORE = re.compile(r"\s*([^\w\s\"'`]{2,10})(?=[ \t])")
 _TAG_LINE = re.compile(r"^[ \t]*<(?P<end>/?)(?P<name>[A-Za-z_][\w-]{0,40})>[ \t]*$", re.MULTILINE)
 _MARKUP = HTML | {"svg", "script", "style", "section", "details"}
 
@@ -632,20 +641,23 @@ def left_in(text: str, part: SplitMessage | None, targets: Sequence[str]) -> str
     is_own = part is not None
     is_label = part is not None and part.before.rstrip().endswith((":", "："))
     return (
-        (_frame(text, lines) if is_own else None)
+        (_frame(part.before[:_HEAD], text, lines) if part is not None else None)
         or _labels(text, lines, is_own=is_own, is_behind=is_label)
         or _elements_around(text)
         or _requests(lines, is_own=is_own)
     )
 
 
-def _frame(text: str, lines: Sequence[str]) -> str | None:
-    """Quotation marks around the whole text, or lines of signs around it."""
+def _frame(before: str, text: str, lines: Sequence[str]) -> str | None:
+    """Quotation marks around the whole text, lines of signs around it, or a sign before it that the instruction names."""
     is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
     if is_quoted and any(words(kind).match(line.lstrip()) for kind in ("order", "rule") for line in lines[1:]):
         return lines[0]
     if _QUOTED.fullmatch(text.strip()) is not None:
         return text
+    mark = _MARK_BEFORE.match(text)
+    if mark is not None and re.search(rf"\w[ \t]+{re.escape(mark[1])}(?!\S)", before) is not None:
+        return mark[1]
     signs = [line for line in (lines[0], lines[-1]) if _SIGN_LINE.fullmatch(line) is not None]
     return signs[0] if len(lines) > 1 and signs and not text.lstrip().startswith("---\n") else None
 
