@@ -23,6 +23,7 @@ from dragoman.errors import InvalidJson, UntranslatableText
 _HEAD, _TAIL = 20_000, 3_000  # characters in which an instruction may be
 _MAX_LINE = 600
 _MAX_COLONS, _MAX_MARKS = 500, 50
+_MAX_PARTS = 12  # of a message, of which each may be its text
 _MAX_IN_LINE = 10  # colons and marks of one line, which is read up to each of them
 _OPENING = re.compile(
     r"^[ \t]*(?P<fence>```|~~~)[\w-]*[ \t]*(?:\n|$)|(?P<quotes>\"\"\"|'''|```)"
@@ -92,7 +93,7 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
     first: SplitMessage | None = None
-    for found in _Scan(message, told).parts(is_asked=is_asked):
+    for found in islice(_Scan(message, told).parts(is_asked=is_asked), _MAX_PARTS):
         part = _trimmed(found)
         targets = chat_languages.read(part.about).targets or chat_languages.read(told).targets
         if left_in(part.text, part, targets) is None:
@@ -223,9 +224,10 @@ class _Scan:
             if rest != line.rstrip() and rest and not (rest[-1] in ".!。:：" or _said("asks", rest)):
                 continue  # the text begins on this line
             is_whole = not self._told or (_said("text", line) and line.rstrip().endswith((".", ":", "。", "：", "!")))
-            is_asked = chat_languages.read(before).targets or (line == before and not is_rule)
             follows = is_request or (_said("follows", before) and chat_languages.commands(before))
-            if is_whole and is_asked and follows and message[end.end() : end.end() + 300].strip():
+            if not (is_whole and follows and message[end.end() : end.end() + 300].strip()):
+                continue
+            if (line == before and not is_rule) or chat_languages.read(before).targets:
                 yield SplitMessage(message[: end.end()], message[end.end() :])
 
     def before_request(self) -> SplitMessage | None:
