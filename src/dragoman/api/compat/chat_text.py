@@ -95,7 +95,9 @@ def split(message: str, told: str = "") -> SplitMessage | None:
     first: SplitMessage | None = None
     for found in islice(_Scan(message, told).parts(is_asked=is_asked), _MAX_PARTS):
         part = _trimmed(found)
-        targets = chat_languages.read(part.about).targets or chat_languages.read(told).targets
+        targets: Sequence[str] = ()
+        if chat_languages.asks(part.text.lstrip()[:_MAX_LINE].partition("\n")[0]):
+            targets = chat_languages.read(part.about).targets or chat_languages.read(told).targets
         if left_in(part.text, part, targets) is None:
             return part
         first = first or part
