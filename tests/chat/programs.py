@@ -3,7 +3,7 @@
 `programs.json`: the programs, with the file of their public source that was read, at its commit, in two lists: the second
 (`"list": 2`) was made after the held-out part of the first had been looked at. `held_out`: the sha256 of the name, read as a
 number, is divisible by three, in the second list by two; these requests are looked at only to measure. `programs.jsonl`: the
-requests of the others, a line for each form that a program sends. Sentences are written anew; structure, markers, order and
+requests of the others, a line for each form that a program sends; `forms.jsonl`: forms whose program is not named. Sentences are written anew; structure, markers, order and
 fields are those of the source. A line has:
 
 - `api`: `openai`, `openai responses`, `ollama chat`, `ollama generate` or `microsoft`; `request`: the fields beside the model;
@@ -40,6 +40,7 @@ from tests.serving import model, served
 
 FOLDER = Path(__file__).parent
 DEVELOPMENT = FOLDER / "programs.jsonl"
+FORMS = FOLDER / "forms.jsonl"
 HELD_OUT = {1: FOLDER / "programs_held_out.jsonl", 2: FOLDER / "programs_held_out_2.jsonl"}
 """The files of the held-out requests by list."""
 DIVISORS = {1: 3, 2: 2}

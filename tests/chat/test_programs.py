@@ -13,6 +13,7 @@ from tests.chat import programs
 from tests.chat.programs import (
     DEVELOPMENT,
     DIVISORS,
+    FORMS,
     HELD_OUT,
     chats_of,
     file_of,
@@ -88,6 +89,16 @@ async def test_requests_to_a_chat_model(path: Path) -> None:
         assert one["garbage"] <= MOST_GARBAGE[path] * one["requests"], [
             row for row in rows if "garbage" in row.values()
         ]
+
+
+async def test_forms_that_no_program_of_the_list_sends() -> None:
+    """An answer that has more than translations is given by a model that follows instructions, or by none."""
+    requests = requests_of(FORMS)
+    answerable = [one for one in requests if one.get("answer", "") is not None]
+    for one in table(await outcomes(requests)):
+        assert one["garbage"] == 0, one
+    for one in table(await outcomes(answerable)):
+        assert one["right"] >= 0.87 * one["requests"], one
 
 
 async def test_requests_to_microsoft_translator() -> None:

@@ -254,6 +254,8 @@ class _Request:
         beginning = (self.told or self.message)[:_BEGINNING]
         found = other.search(beginning)
         line = self.message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
+        if found is not None and not beginning[: found.start()].strip() and chat_languages.commands(beginning):
+            raise UnclearPrompt("the messages ask for something else, and for a translation of it", param="messages")
         is_heading = line.endswith((":", "：")) and other.match(re.sub("^[Pp]lease ", "", line)) is not None
         is_about = self.told or chat_languages.asks(self.message)
         if is_heading or (found is not None and is_about and not chat_languages.commands(beginning)):

@@ -39,6 +39,8 @@ _OF_INPUT = re.compile(
     r"(?:may|will|can|is|are|has|have|contains?|gives?|provides?)\b",
     re.IGNORECASE,
 )
+_PLAIN_WORD = re.compile(r"\w+[.,:;!?：]*")  # and no mark that the text stands between
+_ADDED = re.compile(r"\s*(?:and|then)\b")
 _WINDOW = 80  # characters before a text and behind it, where its marks are
 _MARK = re.compile(r"(?<![|=#@%~^&+<>§¶$-])[|=#@%~^&+<>§¶$-]{2,24}(?![|=#@%~^&+<>§¶$-])")
 _NO_MARK = re.compile(r"-+>|=+>|<-+|-{2,}|#{1,6}|>=|<=|={2,3}|\|\||&&|<<|>>|%%|\$\$")
@@ -130,7 +132,7 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
     """What an instruction wants in the answer, and the answer has not."""
     at = max(message.rfind(text[:200]), 0)
     before, after = message[max(at - _WINDOW, 0) : at].split(), message[at + len(text) :][:_WINDOW].split()
-    around = " ".join([*before[-1:], *after[:1]])  # the marks that the text stands between
+    around = " ".join(one for one in (*before[-1:], *after[:1]) if not _PLAIN_WORD.fullmatch(one))
     has = f"{frame[:_READ]}\n{text[:_READ]}\n{around}"
     if (key := _keys(about, text, frame)) is not None:
         return key
@@ -147,8 +149,9 @@ def _keys(about: str, text: str, frame: str) -> str | None:
     return next((name for name in shown if name not in known), None)
 
 
-def _demands(about: str) -> Iterator[str]:
-    """The clauses of an instruction about the answer that are no prohibition, and do not tell what stays.
+def _demands(about: str) -> Iterator[tuple[str, bool]]:
+    """The clauses of an instruction about the answer that are no prohibition, and do not tell what stays; with each, whether it
+    adds something to the request in its sentence ("and list the names").
 
     A negation, or a condition, holds until a clause begins anew. What stands before the request in its sentence leads to it.
     """
@@ -157,16 +160,16 @@ def _demands(about: str) -> Iterator[str]:
         is_off = False
         clauses = re.split(r"[,，]|\b(?=and\b|then\b)", sentence[0])[:left]
         left -= len(clauses)
-        request = next((place for place, one in enumerate(clauses) if chat_languages.read(one).targets), 0)
-        for clause in clauses[request:]:
+        request = next((place for place, one in enumerate(clauses) if chat_languages.read(one).targets), None)
+        for place, clause in enumerate(clauses[request or 0 :]):
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
             if not is_off and not words("kept").search(clause) and not _OF_INPUT.search(clause):
-                yield clause
+                yield clause, request is not None and place > 0 and _ADDED.match(clause) is not None
 
 
-def _elements(about: str, demands: Sequence[str], has: str) -> str | None:
+def _elements(about: str, demands: Sequence[tuple[str, bool]], has: str) -> str | None:
     """An element that the answer is to have."""
-    for one in demands:
+    for one, _ in demands:
         for found in _ELEMENT.finditer(one) if words("answered").search(one) is not None else ():
             name = found[1]
             is_closed = f"</{name}>" in about or f"<{name}> tag" in about
@@ -180,9 +183,9 @@ def _elements(about: str, demands: Sequence[str], has: str) -> str | None:
     return None
 
 
-def _marks(demands: Sequence[str], has: str) -> str | None:
+def _marks(demands: Sequence[tuple[str, bool]], has: str) -> str | None:
     """A mark that the answer is to have."""
-    for one in demands:
+    for one, _ in demands:
         is_answer = words("answered").search(one) is not None or words("order").search(one) is not None
         for found in _MARK.finditer(one) if is_answer else ():
             if _NO_MARK.fullmatch(found[0]) is None and found[0] not in has:
@@ -190,13 +193,13 @@ def _marks(demands: Sequence[str], has: str) -> str | None:
     return None
 
 
-def _shape(demands: Sequence[str], frame: str, has: str) -> str | None:
+def _shape(demands: Sequence[tuple[str, bool]], frame: str, has: str) -> str | None:
     """A clause that wants more than a bare translation, where the answer is one."""
     if frame.strip():
         return None
-    for one in demands:
+    for one, is_added in demands:
         is_order = (
-            words("order").search(one) is not None
+            (is_added or words("order").search(one) is not None)
             and not chat_languages.read(one).targets
             and _WORD.search(_without_plain(one, has)) is not None
         )
@@ -211,4 +214,9 @@ def _without_plain(clause: str, has: str) -> str:
     """What a clause about the answer says besides that it is the translation: no text, language, manner or mark of it."""
     for kind in ("plain", "text", "manner"):
         clause = words(kind).sub(" ", clause)
-    return _WORD.sub(lambda found: " " if found[0] in has or chat_languages.tag_of(found[0]) else found[0], clause)
+    return _WORD.sub(lambda found: " " if found[0] in has or _is_language(found[0]) else found[0], clause)
+
+
+def _is_language(word: str) -> bool:
+    """Whether a word is a language's name, or a code that is no word of three letters, as many are."""
+    return (len(word) != 3 or word.isupper()) and chat_languages.tag_of(word) is not None

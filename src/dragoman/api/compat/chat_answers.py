@@ -472,17 +472,6 @@ def _elements(message: str, pattern: re.Pattern[str], most: int) -> list[tuple[i
     return spans or None
 
 
-def _renamed(made: Outline, about: str) -> Outline:
-    """The elements under the name that the instruction has for translated ones."""
-    name = re.search(r"<(\w+)", "".join(made.literals[0]))
-    wanted = [one for one in re.findall(r"<(\w*translat\w*)[ >]", about) if name is not None and one != name[1]]
-    if name is not None and wanted and f"<{name[1]}" in about:
-        made.literals = [
-            [re.sub(rf"(</?){name[1]}\b", rf"\1{wanted[-1]}", one) for one in parts] for parts in made.literals
-        ]
-    return made
-
-
 def _timed(message: str, most: int) -> Outline | None:
     """Subtitles, whose numbers and times stay."""
     times = list(islice(_TIMED.finditer(message), most + 1)) if "-->" in message[:2_000] else []

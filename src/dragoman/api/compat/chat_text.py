@@ -23,6 +23,7 @@ from dragoman.errors import InvalidJson, UntranslatableText
 _HEAD, _TAIL = 20_000, 3_000  # characters in which an instruction may be
 _MAX_LINE = 600
 _MAX_COLONS, _MAX_MARKS = 500, 50
+_MAX_PARTS = 12  # of a message, of which each may be its text
 _MAX_IN_LINE = 10  # colons and marks of one line, which is read up to each of them
 _OPENING = re.compile(
     r"^[ \t]*(?P<fence>```|~~~)[\w-]*[ \t]*(?:\n|$)|(?P<quotes>\"\"\"|'''|```)"
@@ -36,7 +37,6 @@ _NAMED = re.compile(
     r"|(?P<marker>[^\w\s.,:;<>(){}\[\]\"'`\x21-\x7f\u2010-\u2030]{1,6}|[^\w\s.,:;<>(){}\[\]\"'`]{2,6}|[\"'`][^\w\s\"'`<>{}]{1,8}[\"'`]))",
     re.IGNORECASE,
 )
-_BEGIN = re.compile(r"^(?P<left>[^\w\n]{0,10})(?:BEGIN|START)\b[^\n]{0,40}\n", re.MULTILINE)
 _WORD_MARKS = {"triple backticks": "```", "triple quotes": '"""'}
 _PAIRS = {'"': '"', "“": "”", "「": "」", "『": "』", "`": "`", "'": "'", "‘": "’", "«": "»", "„": "“"}
 _OBJECT = re.compile(
@@ -47,7 +47,6 @@ _FIELD = re.compile(r"\s*(?:field|key|value|tag|column|property|section|attribut
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _END_LINE = re.compile(r"\n[^\w\n]{0,10}END(?: OF)? [A-Z_ ]{3,40}[^\w\n]{0,10}\s*\Z")
 _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s\S]){0,3000}</(?P=block)>\s*){1,4}\Z")
-_BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
 _PAIR_LINES = re.compile(r"\s*(?:^[ \t]*[^\n]{1,100}(?:->|=>|→)[^\n]{0,200}\n){1,500}+", re.MULTILINE)
 _BLANK = re.compile(r"\s{0,80}")
 _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
@@ -94,9 +93,11 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
     first: SplitMessage | None = None
-    for found in _Scan(message, told).parts(is_asked=is_asked):
+    for found in islice(_Scan(message, told).parts(is_asked=is_asked), _MAX_PARTS):
         part = _trimmed(found)
-        targets = chat_languages.read(part.about).targets or chat_languages.read(told).targets
+        targets: Sequence[str] = ()
+        if chat_languages.asks(part.text.lstrip()[:_MAX_LINE].partition("\n")[0]):
+            targets = chat_languages.read(part.about).targets or chat_languages.read(told).targets
         if left_in(part.text, part, targets) is None:
             return part
         first = first or part
@@ -191,16 +192,13 @@ class _Scan:
             texts = [one for one, kind in labels[:-1] if kind == "language"][-1 if not is_whole else -2 :: 2][-1:]
         elif len({one["name"] for one in texts}) == 1 and is_ended:
             texts = texts[-1:]
-        if len(texts) != 1 or not (is_whole or is_ended) or _opens(message, texts[0].end()):
-            return None
-        is_alone = self._told and _EXPLICIT.search(texts[0]["name"]) is not None
-        if not (is_alone or len(labels) > 1):
+        if len(labels) < 2 or len(texts) != 1 or not (is_whole or is_ended) or _opens(message, texts[0].end()):
             return None
         label = texts[0]
         before, text = message[: label.end()], message[label.end() :]
         if is_whole and label["end"] is None:
             following = next((one.start() for one, _ in labels if one.start() > label.end()), len(message))
-            before, text = message[: label.end()], message[label.end() : following]
+            text = message[label.end() : following]
         part = _without_end(SplitMessage(before, text.strip("\r\n"), message[len(before) + len(text) :]))
         return replace(_without_quotes(part), is_marked=True)
 
@@ -222,15 +220,16 @@ class _Scan:
             line = before.rpartition("\n")[2]
             is_rule = words("rule_line").match(line) is not None and not self._told
             is_request = _said("follows", line) and chat_languages.commands(line)
-            if len(line) > 2_000 or line[-1:] in _PAIRS or not (is_request or is_rule):
+            if len(line) > 2_000 or not (is_request or is_rule):
                 continue
             rest = re.split(r"[:：][ \t]", line)[-1].rstrip()
             if rest != line.rstrip() and rest and not (rest[-1] in ".!。:：" or _said("asks", rest)):
                 continue  # the text begins on this line
             is_whole = not self._told or (_said("text", line) and line.rstrip().endswith((".", ":", "。", "：", "!")))
-            is_asked = chat_languages.read(before).targets or (line == before and not is_rule)
             follows = is_request or (_said("follows", before) and chat_languages.commands(before))
-            if is_whole and is_asked and follows and message[end.end() : end.end() + 300].strip():
+            if not (is_whole and follows and message[end.end() : end.end() + 300].strip()):
+                continue
+            if (line == before and not is_rule) or chat_languages.read(before).targets:
                 yield SplitMessage(message[: end.end()], message[end.end() :])
 
     def before_request(self) -> SplitMessage | None:
@@ -276,10 +275,6 @@ class _Scan:
     def between_named(self) -> SplitMessage | None:
         """The text between two marks that the instruction names, or lines that say BEGIN and END."""
         message, told = self._message, self._told
-        if (begin := _BEGIN.search(message, 0, _HEAD)) is not None and (
-            end := message.rfind(f"\n{begin['left']}END", begin.end())
-        ) >= 0:
-            return SplitMessage(message[: begin.start()], message[begin.end() : end].strip("\r\n"), message[end:], True)
         if (part := self._last_block()) is not None:
             return part
         for named in islice(_NAMED.finditer(told[-_HEAD:] if told else message[:_HEAD]), 20):
@@ -344,7 +339,8 @@ class _Scan:
             end = _NEXT_BRACKET.search(message, opening.end())
             stop = end.start() if end is not None else len(message)
             return SplitMessage(before, message[opening.end() : stop].strip(), message[stop:], True)
-        if first < 0 or (kind == "tag" and name.lower() in HTML):
+        is_list = kind == "tag" and message.startswith(f"<{name}", _past_space(message, first + len(close)))
+        if first < 0 or is_list or (kind == "tag" and name.lower() in HTML):
             return None
         if _said("context", title) and (is_tag or not is_text):
             self._skip = first + len(close)
@@ -382,7 +378,7 @@ class _Scan:
             self._skip = pairs.end()
             self._held = self._held or SplitMessage(message[: pairs.end()], message[pairs.end() :].strip())
             return None
-        if len(line) > _MAX_LINE or place < self._from or _opens(message, end) or _is_rules(message, end):
+        if len(line) > _MAX_LINE or place < self._from or _opens(message, end):
             return None
         if not self._introduces(_spaced(line), message[:start], is_block=is_block):
             return None
@@ -393,8 +389,8 @@ class _Scan:
         sentence = re.split(r"[.!。]\s+", line)[-1]
         asks = _said("asks", line)
         is_behind = bool(self._told) and _begins(before)
-        if words("label").fullmatch(sentence) is not None and (sentence == line or chat_languages.commands(line)):
-            return is_block or asks or not self._told or is_behind
+        if words("label").fullmatch(sentence) is not None:
+            return True
         is_next = is_behind or self._held is not None or (bool(self._told) and not before.strip())
         if is_block and is_next and _said("text", line) and _said("follows", line):
             return True
@@ -426,24 +422,18 @@ def _spaced(name: str) -> str:
 _SOURCE_LINE = re.compile(r"\s*\[(?:source|from|target|language)[^\]\n]{0,60}\]\s*\n", re.IGNORECASE)
 
 
+def _past_space(message: str, place: int) -> int:
+    blank = _BLANK.match(message, place)
+    return blank.end() if blank is not None else place
+
+
 def _opens(message: str, place: int) -> bool:
     """Whether the next line that is not blank opens a fence, quotes or a tag."""
-    following = _BLANK.match(message, place)
-    place = following.end() if following is not None else place
+    place = _past_space(message, place)
     if message.startswith(("```", "~~~", '"""', "'''"), place):
         return True
     tag = re.compile(r"<([A-Za-z][\w-]{0,40})>\s*\n").match(message, place)
     return tag is not None and _said("text", _spaced(tag[1]))
-
-
-def _is_rules(message: str, place: int) -> bool:
-    """Whether what stands behind a colon is more of the instruction: a list of rules, or a heading of some."""
-    first = message[place : place + 300].lstrip()
-    line = first.partition("\n")[0]
-    if (bullet := _BULLET.match(first)) is not None:
-        return words("rule").match(bullet["line"].lstrip("*")) is not None
-    is_heading = line.rstrip("* ").endswith((":", "：")) or line.startswith("#")
-    return is_heading and words("context").search(line) is not None and len(line) < 80
 
 
 def _begins(message: str) -> bool:
@@ -560,9 +550,6 @@ _LABELS = re.compile(
     r"\*{0,2}[ \t]*(?P<end>\r?\n|\Z)?",
     re.MULTILINE,
 )
-_EXPLICIT = re.compile(
-    r"\b(?:text[eo]?|testo)\b|translat|tradu|übers|перев|текст|译|訳|번역|原文|文本|テキスト|원문", re.IGNORECASE
-)
 _FRONT_MATTER = re.compile(r"\s*---[ \t]*\n(?:[\w-]+:[^\n]*\n){1,50}---")
 _BEGINS = re.compile(r"(?:begin|start)\b", re.IGNORECASE)
 _LAST_LABEL = re.compile(r"(?:\n|\A)[ \t#*\[]{0,8}(?P<name>[^\s:：][^\n:：]{1,59}?)[ \t*]*+[:：][ \t*\]]*+\s*\Z")
@@ -639,9 +626,9 @@ def terms(about: str) -> dict[str, str]:
 _ENDS = 3_000  # characters at the beginning and at the end of a text that are looked at
 _READ = 20_000
 _LABEL_LINE = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
-_LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
 _SIGN_LINE = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
+_MARK_BEFORE = re.compile(r"\s*([^\w\s\"'`]{2,10})(?=[ \t])")
 _TAG_LINE = re.compile(r"^[ \t]*<(?P<end>/?)(?P<name>[A-Za-z_][\w-]{0,40})>[ \t]*$", re.MULTILINE)
 _MARKUP = HTML | {"svg", "script", "style", "section", "details"}
 
@@ -658,20 +645,23 @@ def left_in(text: str, part: SplitMessage | None, targets: Sequence[str]) -> str
     is_own = part is not None
     is_label = part is not None and part.before.rstrip().endswith((":", "："))
     return (
-        (_frame(text, lines) if is_own else None)
+        (_frame(part.before[:_HEAD], text, lines) if part is not None else None)
         or _labels(text, lines, is_own=is_own, is_behind=is_label)
         or _elements_around(text)
         or _requests(lines, is_own=is_own)
     )
 
 
-def _frame(text: str, lines: Sequence[str]) -> str | None:
-    """Quotation marks around the whole text, or lines of signs around it."""
+def _frame(before: str, text: str, lines: Sequence[str]) -> str | None:
+    """Quotation marks around the whole text, lines of signs around it, or a sign before it that the instruction names."""
     is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
     if is_quoted and any(words(kind).match(line.lstrip()) for kind in ("order", "rule") for line in lines[1:]):
         return lines[0]
     if _QUOTED.fullmatch(text.strip()) is not None:
         return text
+    mark = _MARK_BEFORE.match(text)
+    if mark is not None and re.search(rf"\w[ \t]+{re.escape(mark[1])}(?!\S)", before) is not None:
+        return mark[1]
     signs = [line for line in (lines[0], lines[-1]) if _SIGN_LINE.fullmatch(line) is not None]
     return signs[0] if len(lines) > 1 and signs and not text.lstrip().startswith("---\n") else None
 
@@ -694,7 +684,7 @@ def _labels(text: str, lines: Sequence[str], *, is_own: bool, is_behind: bool) -
         return None
     name, rest = labels[0]["name"], labels[0]["rest"].strip()
     is_alone = len(lines) > 1 and not rest
-    is_known = kinds[0] in ("text", "answer") and (is_own or _LABEL_WITHIN.search(rest) is None)
+    is_known = kinds[0] in ("text", "answer")
     speaks = words("asks").search(name) is not None and not chat_languages.begins(name)
     is_other = is_own and (speaks or kinds[0] == "language" or is_alone or not is_behind)
     if is_known or is_other or (is_own and _QUOTED.fullmatch(rest) is not None):
