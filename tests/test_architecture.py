@@ -89,6 +89,7 @@ BROUGHT_ALONG = {
     "torch": "vllm",
     "transformers": "vllm",
     "setproctitle": "vllm",
+    "cloudpickle": "vllm",
 }
 """Modules that a declared dependency brings as a part of its own interface, or that are not installed on every machine."""
 

@@ -160,9 +160,9 @@ async def test_the_calls_of_a_bulk_key_are_bulk(tmp_path: Path, monkeypatch: pyt
         seen: list[str] = []
         permit = server.service.admission.permit
 
-        def recorded(characters: int, priority: Any) -> Any:
+        def recorded(characters: int, priority: Any, account_id: str) -> Any:
             seen.append(priority)
-            return permit(characters, priority)
+            return permit(characters, priority, account_id)
 
         monkeypatch.setattr(server.service.admission, "permit", recorded)
         for priority in ("interactive", "bulk"):
