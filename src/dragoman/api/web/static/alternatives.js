@@ -2,6 +2,7 @@
 
 import { byId, el } from "./dom.js";
 import { certainty } from "./format.js";
+import { t } from "./i18n.js";
 import { mark } from "./languages.js";
 import * as server from "./server.js";
 
@@ -56,7 +57,7 @@ export class Alternatives {
   async ask() {
     const job = (this.running = new AbortController());
     this.button.setAttribute("aria-expanded", "true");
-    this.say("Translating again…");
+    this.say(t("translate.again"));
     try {
       const found = await server.otherTranslations(this.request, COUNT, job.signal);
       this.list(found.filter(({ text }) => text !== this.shown.text));
@@ -72,14 +73,14 @@ export class Alternatives {
   }
 
   list(found) {
-    if (!found.length) return this.say("The model has no other translation.");
+    if (!found.length) return this.say(t("translate.no_others"));
     const items = found.map((one, index) => {
       const choose = el("button", { type: "button", class: "alternative" }, one.text);
       choose.addEventListener("click", () => this.choose(found, index));
       mark(choose, this.request.target);
       return el("li", {}, choose, el("span", { class: "figure" }, certainty(one)));
     });
-    this.place.replaceChildren(el("ul", { "aria-label": "Other translations" }, ...items));
+    this.place.replaceChildren(el("ul", { "aria-label": t("translate.others") }, ...items));
   }
 
   choose(found, index) {

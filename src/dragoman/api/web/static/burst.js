@@ -1,7 +1,9 @@
 /** The button that sends 25 texts in one call, and what comes of each. Knows the server and its languages. */
 
 import { byId, say, stillness } from "./dom.js";
+import { fault, throwUnknown } from "./faults.js";
 import { duration } from "./format.js";
+import { t } from "./i18n.js";
 import * as server from "./server.js";
 import { TEXTS, drawTexts } from "./texts.js";
 import { Row, Timeline } from "./timeline.js";
@@ -12,13 +14,13 @@ const STILL_FRAME_MS = 500; // for readers who want little motion
 export class Burst {
   /**
    * @param {import("./languages.js").Languages} languages
-   * @param {HTMLSelectElement} menu of targets
+   * @param {import("./picker.js").Picker} picker of targets
    * @param {Record<string, Record<string, string>[]>} topics
    * @param {(busy: boolean) => void} onBusy
    */
-  constructor(languages, menu, topics, onBusy) {
+  constructor(languages, picker, topics, onBusy) {
     this.languages = languages;
-    this.menu = menu;
+    this.picker = picker;
     this.topics = topics;
     this.onBusy = onBusy;
     this.button = byId("send");
@@ -28,23 +30,23 @@ export class Burst {
     this.running = null;
     this.spent = false;
     this.button.addEventListener("click", () => (this.running ? this.running.abort() : this.send()));
-    menu.addEventListener("change", () => this.running || this.load());
+    picker.addEventListener("change", () => this.running || this.load());
     this.load();
   }
 
   /** Lay new texts ready. */
   load() {
-    this.target = this.menu.value;
+    this.target = this.picker.value;
     this.texts = drawTexts(this.topics, this.languages, this.target);
     this.spent = false;
     this.button.disabled = !this.texts.length;
     const name = this.languages.name(this.target);
-    say(this.result, this.texts.length ? "" : `The example sentences are in no language that is translated into ${name}.`);
+    say(this.result, this.texts.length ? "" : t("burst.no_sentences", { language: name }));
     this.timeline.show(this.texts.map((text) => new Row(text, this.languages.name(text.language), this.target)));
   }
 
   async send() {
-    if (this.spent || this.target !== this.menu.value) this.load();
+    if (this.spent || this.target !== this.picker.value) this.load();
     this.spent = true;
     this.begin();
     const frames = this.animate();
@@ -63,14 +65,14 @@ export class Burst {
     this.beganMs = performance.now();
     this.running = new AbortController();
     this.onBusy(true);
-    say(this.button, "Stop");
+    say(this.button, t("burst.stop"));
     say(this.result, "");
   }
 
   end() {
     this.running = null;
     this.onBusy(false);
-    say(this.button, `Send ${TEXTS} more`);
+    say(this.button, t("burst.send_more", { count: TEXTS }));
     say(this.engineLoad, "");
     for (const row of this.timeline.rows) row.drop();
     this.timeline.settle(this.lastS());
@@ -99,14 +101,14 @@ export class Burst {
     const short = rows.filter((row) => !row.long);
     const firstLongS = Math.min(...long.map(({ doneS }) => doneS));
     const ahead = short.filter(({ doneS }) => doneS < firstLongS).length;
-    const took = `${rows.length} texts in ${duration(this.lastS())}.`;
-    say(this.result, `${took} ${ahead} of ${short.length} short texts were done before the first long one.`);
+    const took = t("burst.took", { count: rows.length, time: duration(this.lastS()) });
+    say(this.result, `${took} ${t("burst.ahead", { ahead, count: short.length })}`);
   }
 
   fail(error) {
     const stopped = this.running.signal.aborted;
-    say(this.result, stopped ? "Stopped. What was running has left the engine." : (error.sentence ?? error.message));
-    if (!stopped && !(error instanceof server.ServerError)) throw error;
+    this.result.replaceChildren(...(stopped ? [t("burst.stopped")] : fault(error)));
+    if (!stopped) throwUnknown(error);
   }
 
   /** Draw until aborted. */
@@ -124,6 +126,6 @@ export class Burst {
 
   /** What the engine has to do now, beside the button: on a small screen the slots are out of sight. */
   watch({ engine: { running, waiting } }) {
-    say(this.engineLoad, this.running ? `${running} running, ${waiting} waiting` : "");
+    say(this.engineLoad, this.running ? t("burst.load", { running, waiting }) : "");
   }
 }

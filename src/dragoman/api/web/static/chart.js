@@ -5,6 +5,7 @@
 
 import { el, say, svg } from "./dom.js";
 import { ago } from "./format.js";
+import { t } from "./i18n.js";
 
 const HEIGHT = 108;
 const PLOT = { left: 44, right: 2, top: 8, bottom: 18 };
@@ -57,7 +58,7 @@ export class Chart {
     this.plot.setAttribute("aria-label", this.inWords(history));
     this.plot.replaceChildren(...this.grid(), ...this.shapes(history), ...this.cursor(cursorS === null ? null : sample));
     this.spec.series.forEach(({ key }, at) => say(this.values[at], this.spec.format(sample?.[key])));
-    say(this.when, cursorS === null || !sample ? "" : `${ago(nowS - sample.atS)} ago`);
+    say(this.when, cursorS === null || !sample ? "" : t("engine.at_time", { time: ago(nowS - sample.atS) }));
   }
 
   highest(history) {
@@ -68,9 +69,9 @@ export class Chart {
   inWords(history) {
     const parts = this.spec.series.map(({ key, name }) => {
       const now = this.spec.format(history.latest?.[key]);
-      return `${name} ${now} now, ${this.spec.format(history.highest([key]))} at most`;
+      return t("engine.chart_series", { name, now, most: this.spec.format(history.highest([key])) });
     });
-    return `${this.spec.title}, recent history: ${parts.join("; ")}`;
+    return t("engine.chart", { title: this.spec.title, series: parts.join("; ") });
   }
 
   x(atS) {
@@ -101,7 +102,7 @@ export class Chart {
     const step = TICKS_S.find((seconds) => this.windowS / seconds <= MOST_TICKS) ?? TICKS_S.at(-1);
     return Array.from({ length: Math.floor(this.windowS / step) + 1 }, (_, at) => {
       const x = this.x(this.nowS - at * step);
-      const words = at ? `−${ago(at * step)}` : "now";
+      const words = at ? `−${ago(at * step)}` : t("engine.now");
       const anchor = at ? (x < PLOT.left + 24 ? "start" : "middle") : "end";
       return [line("tick", x, this.y(0), x, this.y(0) + 4), label(x, HEIGHT - 3, anchor, words)];
     }).flat();

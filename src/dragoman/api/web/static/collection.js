@@ -1,16 +1,17 @@
 /** One glossary or translation memory: what it is, and its entries, which are searched, added, changed and deleted. */
 
-import { WORDS, counted, fillPair } from "./collections.js";
+import { counted, fillPair, wordOf } from "./collections.js";
 import { saveBlob } from "./document.js";
 import { byId, el, say } from "./dom.js";
 import { button } from "./editor.js";
+import { showFault, throwUnknown } from "./faults.js";
+import { day, t } from "./i18n.js";
 import { mark } from "./languages.js";
 import { rendered } from "./marks.js";
-import * as server from "./server.js";
+import { Picker } from "./picker.js";
 import * as stored from "./stored.js";
 
 const PAUSE_MS = 300; // after the last letter
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 
 export class Collection {
   /** @param {{onDeleted: (kind: stored.Kind) => void}} listener */
@@ -21,7 +22,7 @@ export class Collection {
     this.status = byId("entries-status");
     this.find = byId("entries-find");
     this.direction = byId("entries-pair");
-    this.added = { source: byId("entry-source"), target: byId("entry-target"), text: byId("entry-text"), translation: byId("entry-translation") };
+    this.added = { source: new Picker(byId("entry-source")), target: new Picker(byId("entry-target")), text: byId("entry-text"), translation: byId("entry-translation") };
     this.file = byId("entries-file");
     this.listen();
   }
@@ -52,9 +53,8 @@ export class Collection {
     Object.assign(this, { kind, id, pair, about: null, pages: null, next: null, shown: new AbortController() });
     if (!id) return;
     byId("entries-back").href = `#${kind}`;
-    say(byId("entries-back-title"), WORDS[kind].title);
-    say(byId("entry-text-label"), WORDS[kind].text);
-    say(byId("entries-text-head"), WORDS[kind].text);
+    say(byId("entries-back-title"), wordOf(kind, "title"));
+    for (const name of ["entry-text-label", "entries-text-head"]) say(byId(name), wordOf(kind, "text"));
     this.file.accept = stored.FILES[kind].join(",");
     this.find.value = "";
     fillPair(this.added, pair);
@@ -63,7 +63,7 @@ export class Collection {
 
   load() {
     this.stop();
-    say(byId("entries-title"), WORDS[this.kind].title); // until its name is known: the section is called by it
+    say(byId("entries-title"), wordOf(this.kind, "title")); // until its name is known: the section is called by it
     for (const name of ["entries-facts", "entries-fault", "entries-status"]) say(byId(name), "");
     byId("entries").replaceChildren();
     byId("entries-more").hidden = true;
@@ -98,8 +98,8 @@ export class Collection {
       await act();
     } catch (error) {
       if (error.name === "AbortError") return;
-      if (!signal.aborted) say(byId("entries-fault"), error.sentence ?? error.message);
-      if (!(error instanceof server.ServerError)) throw error;
+      if (signal.aborted) return throwUnknown(error);
+      showFault(byId("entries-fault"), error);
     }
   }
 
@@ -126,7 +126,7 @@ export class Collection {
     for (const id of ["entry-add", "collection-rename", "collection-delete", "entries-file-label"]) byId(id).hidden = !changeable;
     byId("entries-file").disabled = !changeable;
     byId("collection-share").hidden = !shareable;
-    say(byId("collection-share"), shared ? "Share no longer" : "Share with everyone");
+    say(byId("collection-share"), t(shared ? "entries.unshare" : "entries.share"));
     this.offerPairs(stored.pairsOf(about));
   }
 
@@ -134,7 +134,7 @@ export class Collection {
   offerPairs(pairs) {
     const { value } = this.direction;
     const options = pairs.map((pair) => el("option", { value: `${pair.source} ${pair.target}` }, `${this.pair.languages.direction(pair)} (${pair.entry_count})`));
-    if (this.kind === "memories") options.unshift(el("option", { value: "" }, "All languages"));
+    if (this.kind === "memories") options.unshift(el("option", { value: "" }, t("entries.all")));
     this.direction.replaceChildren(...options);
     if (options.some((one) => one.value === value)) this.direction.value = value;
     byId("collection-export").disabled = !pairs.length;
@@ -156,8 +156,9 @@ export class Collection {
     byId("entries").replaceChildren();
     await this.more();
     byId("entries-table").hidden = !byId("entries").children.length;
-    if (byId("entries-table").hidden) say(this.status, this.find.value ? "Nothing was found." : "No entries yet.");
-    else if (/^(Nothing|No)/.test(this.status.textContent)) say(this.status, "");
+    if (byId("entries-table").hidden) say(this.status, t(this.find.value ? "entries.nothing" : "entries.none"));
+    else if (this.saidNone) say(this.status, "");
+    this.saidNone = byId("entries-table").hidden;
   }
 
   /** Show the page that has been read, and read the one behind it: then it is known whether there is one. */
@@ -189,7 +190,7 @@ export class Collection {
     await this.done(stored.setEntry(this.kind, this.id, entry));
     text.value = translation.value = "";
     text.focus();
-    await this.changedIn(entry, `Added: ${entry.text}`);
+    await this.changedIn(entry, t("entries.added", { text: entry.text }));
   }
 
   /** Show the direction in which entries have changed. */
@@ -207,14 +208,14 @@ export class Collection {
     const pair = { source: this.added.source.value, target: this.added.target.value };
     try {
       const skipped = await this.done(stored.addFile(this.kind, this.id, file, pair));
-      await this.changedIn(pair, `${file.name} was added${skipped ? `; ${counted(this.kind, skipped)} could not be taken` : ""}.`);
+      await this.changedIn(pair, skipped ? t("entries.file_added_without", { name: file.name, entries: counted(this.kind, skipped) }) : t("entries.file_added", { name: file.name }));
     } finally {
       this.file.value = ""; // the same file may be chosen again
     }
   }
 
   async rename() {
-    const name = prompt("New name", this.about.name)?.trim();
+    const name = prompt(t("entries.new_name"), this.about.name)?.trim();
     if (name && name !== this.about.name) await this.change({ name });
   }
 
@@ -229,7 +230,7 @@ export class Collection {
 
   async delete() {
     const { name } = this.about;
-    if (!confirm(`Delete ${name} with its ${counted(this.kind, stored.countOf(this.about))}?`)) return;
+    if (!confirm(t("entries.confirm", { name, entries: counted(this.kind, stored.countOf(this.about)) }))) return;
     await this.done(stored.remove(this.kind, this.id));
     this.onDeleted(this.kind);
   }
@@ -246,7 +247,7 @@ class Row {
     this.cell = el("td", {});
     mark(this.cell, entry.target);
     this.tools = el("td", { class: "tools" });
-    const when = entry.updated_at ? day.format(new Date(entry.updated_at)) : "";
+    const when = entry.updated_at ? day(new Date(entry.updated_at)) : "";
     const about = [list.chosen ? "" : list.pair.languages.direction(entry), when].filter(Boolean).join(" · ");
     this.element = el("tr", {}, text, this.cell, el("td", { class: "figure" }, about), this.tools);
     this.show();
@@ -256,12 +257,12 @@ class Row {
     const { text, translation } = this.entry;
     this.cell.replaceChildren(...rendered(translation, {}, this.list.find.value));
     if (!this.list.about.changeable) return;
-    this.edit = button("Edit", () => this.open(), { "aria-label": `Edit ${text}` });
-    this.tools.replaceChildren(this.edit, button("Delete", () => this.list.attempt(() => this.delete()), { class: "quiet", "aria-label": `Delete ${text}` }));
+    this.edit = button(t("entries.edit"), () => this.open(), { "aria-label": t("entries.edit_named", { text }) });
+    this.tools.replaceChildren(this.edit, button(t("entries.delete"), () => this.list.attempt(() => this.delete()), { class: "quiet", "aria-label": t("entries.delete_named", { text }) }));
   }
 
   open() {
-    const field = el("textarea", { rows: "2", "aria-label": `Translation of ${this.entry.text}` });
+    const field = el("textarea", { rows: "2", "aria-label": t("entries.translation_of", { text: this.entry.text }) });
     field.value = this.entry.translation;
     const save = () => this.list.attempt(() => this.save(field.value.trim()));
     field.addEventListener("keydown", (event) => {
@@ -272,7 +273,7 @@ class Row {
       event.preventDefault();
     });
     this.cell.replaceChildren(field);
-    this.tools.replaceChildren(button("Save", save, { class: "primary" }), button("Cancel", () => this.close()));
+    this.tools.replaceChildren(button(t("entries.save"), save, { class: "primary" }), button(t("entries.cancel"), () => this.close()));
     field.focus();
   }
 
@@ -287,7 +288,7 @@ class Row {
     if (translation !== entry.translation) await list.done(stored.setEntry(list.kind, list.id, { ...entry, translation }));
     this.entry = { ...entry, translation };
     this.close();
-    say(list.status, "Saved");
+    say(list.status, t("entries.saved"));
   }
 
   /** Delete it, and offer to take that back. */
@@ -296,13 +297,13 @@ class Row {
     await list.done(stored.removeEntry(list.kind, list.id, entry));
     this.element.remove();
     await list.reload();
-    const undo = button("Undo", () =>
+    const undo = button(t("entries.undo"), () =>
       list.attempt(async () => {
         await list.done(stored.setEntry(list.kind, list.id, entry));
-        await list.changedIn(entry, `Added: ${entry.text}`);
+        await list.changedIn(entry, t("entries.added", { text: entry.text }));
       }),
     );
-    list.status.replaceChildren(`Deleted: ${entry.text} `, undo);
+    list.status.replaceChildren(`${t("entries.deleted", { text: entry.text })} `, undo);
     undo.focus();
   }
 }

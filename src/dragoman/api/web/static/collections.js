@@ -1,34 +1,16 @@
 /** The views of glossaries and of translation memories: those that the reader's key sees, and the form that makes one. */
 
 import { byId, el, say } from "./dom.js";
-import { plural } from "./format.js";
-import * as server from "./server.js";
+import { showFault } from "./faults.js";
+import { t } from "./i18n.js";
+import { Picker } from "./picker.js";
 import * as stored from "./stored.js";
 
-/** What each kind is called. */
-export const WORDS = {
-  glossaries: {
-    one: "glossary",
-    title: "Glossaries",
-    about: "A glossary has terms with the translations that you want for them. Choose one for a text or a document below its languages.",
-    make: "New glossary",
-    file: "Its terms, as TSV or CSV: term and translation",
-    text: "Term",
-    entry: ["term", "terms"],
-  },
-  memories: {
-    one: "memory",
-    title: "Translation memories",
-    about: "A memory has sentences with translations by people. A sentence that is in one is not translated again, and similar ones help the model. What you edit in documents goes into the memory “edits”.",
-    make: "New memory",
-    file: "Its sentences, as TMX",
-    text: "Text",
-    entry: ["entry", "entries"],
-  },
-};
+/** What is said of a kind: its title, what it is about, and so on. @param {stored.Kind} kind */
+export const wordOf = (kind, word) => t(`collections.${kind}_${word}`);
 
 /** `1 term`, `2 entries` */
-export const counted = (kind, number) => plural(number, WORDS[kind].entry[0]).replace(new RegExp(`${WORDS[kind].entry[0]}s$`), WORDS[kind].entry[1]);
+export const counted = (kind, count) => t(kind === "glossaries" ? "count.terms" : "count.entries", { count });
 
 export class Collections {
   /** @param {{onMade: (kind: stored.Kind, id: string) => void}} listener */
@@ -37,7 +19,7 @@ export class Collections {
     this.onMade = onMade;
     this.name = byId("make-name");
     this.file = byId("make-file");
-    this.menus = { source: byId("make-source"), target: byId("make-target") };
+    this.pickers = { source: new Picker(byId("make-source")), target: new Picker(byId("make-target")) };
     byId("make").addEventListener("submit", (event) => {
       event.preventDefault();
       this.make();
@@ -51,11 +33,10 @@ export class Collections {
     this.kind = kind;
     this.pair = pair;
     if (!kind) return;
-    const words = WORDS[kind];
-    for (const [id, text] of [["collections-title", words.title], ["collections-about", words.about], ["make-title", words.make], ["make-file-label", words.file]]) say(byId(id), text);
+    for (const [id, word] of [["collections-title", "title"], ["collections-about", "about"], ["make-title", "make"], ["make-file-label", "file"]]) say(byId(id), wordOf(kind, word));
     this.file.accept = stored.FILES[kind].join(",");
     byId("make-pair").hidden = kind !== "glossaries";
-    fillPair(this.menus, pair);
+    fillPair(this.pickers, pair);
     byId("collection-list").replaceChildren();
     this.load();
   }
@@ -76,7 +57,7 @@ export class Collections {
   row(one) {
     const name = el("a", { href: `#${this.kind}/${encodeURIComponent(one.id)}`, class: "name" }, one.name);
     const pairs = stored.pairsOf(one).map((pair) => this.pair.languages.direction(pair));
-    const shown = pairs.length > 3 ? [...pairs.slice(0, 3), `and ${pairs.length - 3} more`] : pairs;
+    const shown = pairs.length > 3 ? [...pairs.slice(0, 3), t("count.more", { count: pairs.length - 3 })] : pairs;
     const facts = [counted(this.kind, stored.countOf(one)), shown.join(", "), stored.ownerOf(one)];
     return el("li", {}, name, el("span", { class: "figure" }, facts.filter(Boolean).join(" · ")));
   }
@@ -92,7 +73,7 @@ export class Collections {
       const made = await stored.make(kind, name);
       this.name.value = "";
       try {
-        if (file) await stored.addFile(kind, made.id, file, { source: this.menus.source.value, target: this.menus.target.value });
+        if (file) await stored.addFile(kind, made.id, file, { source: this.pickers.source.value, target: this.pickers.target.value });
       } catch (error) {
         await stored.remove(kind, made.id);
         this.name.value = name;
@@ -111,21 +92,16 @@ export class Collections {
   }
 
   report(error) {
-    say(byId("collections-fault"), error ? (error.sentence ?? error.message) : "");
-    if (error && !(error instanceof server.ServerError)) throw error;
+    showFault(byId("collections-fault"), error);
   }
 }
 
-/** Menus of two languages, the reader's own pair first. @param {{source: HTMLSelectElement, target: HTMLSelectElement}} menus */
-export function fillPair(menus, { languages, source, target }) {
-  for (const menu of [menus.source, menus.target]) {
-    const { value } = menu;
-    menu.replaceChildren(...languages.options());
-    menu.value = languages.has(value) ? value : "";
-  }
-  menus.target.value ||= target;
-  const others = [source, "en", ...languages.keys()].filter((code) => languages.has(code) && code !== menus.target.value);
-  menus.source.value ||= others[0];
+/** Pickers of two languages, the reader's own pair first. @param {{source: Picker, target: Picker}} pickers */
+export function fillPair(pickers, { languages, source, target }) {
+  for (const picker of [pickers.source, pickers.target]) picker.fill([{ label: "", choices: languages.choices() }]);
+  pickers.target.value ||= target;
+  const others = [source, "en", ...languages.keys()].filter((code) => languages.has(code) && code !== pickers.target.value);
+  pickers.source.value ||= others[0];
 }
 
 /** A file's name without its folder and extension. */

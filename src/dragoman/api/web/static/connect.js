@@ -1,6 +1,7 @@
 /** What to type into other programs so that they translate with this server. */
 
 import { byId, el, say } from "./dom.js";
+import { t } from "./i18n.js";
 import * as server from "./server.js";
 import { copyText } from "./translator.js";
 
@@ -12,47 +13,47 @@ const root = (at) => at("").replace(/\/$/, "");
 const PROGRAMS = {
   "curl": {
     address: (at) => at("v1/translate"),
-    key: "the header X-API-Key",
+    key: t("connect.key_header", { name: "X-API-Key" }),
     line: (at, key) => `curl ${at("v1/translate")}${key && ` -H 'X-API-Key: ${key}'`} -H 'Content-Type: application/json' -d '{"text": "Good morning.", "target": "ja"}'`,
   },
-  "DeepL's libraries": {
+  [t("connect.deepl")]: {
     address: (at) => at(""),
-    key: "the first argument",
+    key: t("connect.key_first"),
     line: (at, key) => `client = deepl.DeepLClient("${key || "-"}", server_url="${at("")}")`,
   },
-  "OpenAI's libraries": {
+  [t("connect.openai")]: {
     address: (at) => at("v1"),
     key: "api_key",
     line: (at, key) => `client = OpenAI(base_url="${at("v1")}", api_key="${key || "-"}")  # model="dragoman/ja"`,
   },
-  "Programs for LibreTranslate": {
+  [t("connect.libretranslate")]: {
     address: root,
     key: "API key",
     line: (at, key) => `translator = LibreTranslateAPI("${at("")}", "${key || "-"}")`,
   },
   "Immersive Translate": {
     address: (at) => at("immersive/translate"),
-    key: "after ?key= in the API URL of “Custom API”",
+    key: t("connect.key_url"),
     line: (at, key) => at("immersive/translate") + (key && `?key=${key}`),
   },
   "KISS Translator": {
     address: (at) => at("kiss/translate"),
-    key: "Key of the interface “Custom”",
+    key: t("connect.key_custom"),
     line: (at) => at("kiss/translate"),
   },
   "Zotero PDF Translate": {
     address: root,
-    key: "the secret of the service “LibreTranslate”",
+    key: t("connect.key_secret"),
     line: root,
   },
   "Subtitle Edit": {
     address: (at) => at(""),
-    key: "API key of the engine “LibreTranslate”",
+    key: t("connect.key_engine"),
     line: (at) => at(""),
   },
   "Weblate": {
     address: (at) => at("v2/"),
-    key: "API key of the suggestion “DeepL”",
+    key: t("connect.key_suggestion"),
     line: (at) => at("v2/"),
   },
   "Mastodon": {
@@ -84,7 +85,7 @@ export class Connect {
   show() {
     const { address, key, line } = PROGRAMS[this.program.value];
     say(byId("connect-address"), address(at));
-    say(byId("connect-key"), this.needsKey ? `${key}: a key of this server for ${KEY}` : "This server needs none; where the program does, any text.");
+    say(byId("connect-key"), this.needsKey ? t("connect.key_for", { where: key, key: KEY }) : t("connect.no_key"));
     say(byId("connect-line"), line(at, this.needsKey ? KEY : ""));
   }
 
@@ -92,10 +93,10 @@ export class Connect {
     const button = byId("copy-line");
     try {
       await copyText(byId("connect-line"));
-      say(button, "Copied");
+      say(button, t("translate.copied"));
     } catch {
-      say(button, "Not allowed");
+      say(button, t("translate.not_allowed"));
     }
-    setTimeout(() => say(button, "Copy"), 1500);
+    setTimeout(() => say(button, t("translate.copy")), 1500);
   }
 }

@@ -2,7 +2,8 @@
 
 import { el, say } from "./dom.js";
 import { dropDrafts } from "./drafts.js";
-import { plural, remaining } from "./format.js";
+import { remaining } from "./format.js";
+import { percent, t } from "./i18n.js";
 import * as server from "./server.js";
 
 /** The state of a document in words, and a bar while it is translated. */
@@ -17,17 +18,17 @@ export class Progress {
     const share = one.characters ? one.characters_done / one.characters : 0;
     this.bar.hidden = one.state !== "translating";
     this.bar.value = share;
-    this.bar.setAttribute("aria-label", `Progress of ${one.name}`);
+    this.bar.setAttribute("aria-label", t("documents.progress", { name: one.name }));
     this.element.dataset.state = one.state;
     say(this.words, words(one, share));
   }
 }
 
 function words(one, share) {
-  if (one.state === "queued") return "waiting";
-  if (one.state === "error") return one.error?.message ?? "failed";
-  if (one.state === "done") return `done, ${plural(one.characters, "character")}`;
-  return [`${Math.floor(100 * share)} %`, remaining(one.seconds_remaining)].filter(Boolean).join(", ");
+  if (one.state === "queued") return t("documents.waiting");
+  if (one.state === "error") return new server.ServerError(one.error?.code ?? "internal_error", one.error?.message).sentence;
+  if (one.state === "done") return t("documents.done", { count: one.characters });
+  return [percent(Math.floor(100 * share) / 100), remaining(one.seconds_remaining)].filter(Boolean).join(", ");
 }
 
 /** Download the translated file, or its segments as `xliff` or `tmx`. A link would not carry the key. */
@@ -42,7 +43,7 @@ export function saveBlob({ blob, name }) {
 
 /** Delete a document if the reader confirms it; whether it is gone. */
 export async function deleted({ id, name }) {
-  if (!confirm(`Delete ${name} and its translation?`)) return false;
+  if (!confirm(t("documents.confirm", { name }))) return false;
   await forget(id);
   return true;
 }

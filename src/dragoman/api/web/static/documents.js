@@ -3,9 +3,10 @@
 import { Progress, deleted, forget, saveResult } from "./document.js";
 import { byId, el, say } from "./dom.js";
 import { draftedSegments } from "./drafts.js";
+import { fault, showFault, throwUnknown } from "./faults.js";
 import { Feed } from "./feed.js";
 import { kindsOf } from "./filekinds.js";
-import { count, plural } from "./format.js";
+import { t } from "./i18n.js";
 import * as server from "./server.js";
 
 const RUNNING = new Set(["queued", "translating"]);
@@ -70,7 +71,7 @@ export class Documents {
   /** Delete the documents that are shown, if the reader confirms it. */
   async deleteAll() {
     const shown = [...this.rows.values()].filter(({ element }) => !element.hidden);
-    if (!shown.length || !confirm(`Delete ${plural(shown.length, "document")} and their translations?`)) return;
+    if (!shown.length || !confirm(t("documents.confirm_all", { count: shown.length }))) return;
     try {
       for (const { id } of shown) {
         await forget(id);
@@ -103,7 +104,7 @@ export class Documents {
   }
 
   async send(file, fields) {
-    const note = el("p", { class: "uploading" }, `Uploading ${file.name}`, el("progress", { "aria-label": `Upload of ${file.name}` }));
+    const note = el("p", { class: "uploading" }, t("documents.uploading", { name: file.name }), el("progress", { "aria-label": t("documents.upload", { name: file.name }) }));
     this.notes.append(note);
     try {
       return await server.createDocument(file, fields);
@@ -116,21 +117,19 @@ export class Documents {
   }
 
   report(error, about = "") {
-    this.notes.append(el("p", { class: "fault" }, about + (error.sentence ?? error.message)));
-    if (!(error instanceof server.ServerError)) throw error;
+    this.notes.append(el("p", { class: "fault" }, about, ...fault(error)));
+    throwUnknown(error);
   }
 
   /** What is wrong with the list, or nothing. */
   say(error) {
-    say(byId("documents-fault"), error ? (error.sentence ?? error.message) : "");
-    if (error && !(error instanceof server.ServerError)) throw error;
+    showFault(byId("documents-fault"), error);
   }
 
   /** Returns whether to ask again. */
   show({ documents, more }) {
     this.say();
-    const shown = count(documents.length);
-    say(byId("documents-count"), more ? `The newest ${shown} documents are shown, there are older ones.` : `All ${shown} documents are shown.`);
+    say(byId("documents-count"), t(more ? "documents.newest" : "documents.all", { count: documents.length }));
     byId("documents-count").hidden = !more && this.wanted === server.DOCUMENTS_PER_PAGE;
     byId("documents-more").hidden = !more;
     const listed = new Set(documents.map(({ id }) => id));
@@ -166,8 +165,8 @@ class Row {
     this.pair = el("span", { class: "languages" });
     this.progress = new Progress();
     this.doubtful = el("span", { class: "doubtful figure" });
-    this.download = el("button", { type: "button", "aria-label": `Download ${one.name}` }, "Download");
-    const remove = el("button", { type: "button", class: "quiet", "aria-label": `Delete ${one.name}` }, "Delete");
+    this.download = el("button", { type: "button", "aria-label": t("documents.download_named", { name: one.name }) }, t("documents.download"));
+    const remove = el("button", { type: "button", class: "quiet", "aria-label": t("documents.delete_named", { name: one.name }) }, t("documents.delete"));
     this.download.addEventListener("click", () => saveResult(one.id).catch(onError));
     remove.addEventListener("click", () => deleted(one).then((gone) => gone && onDeleted(), onError));
     const name = el("a", { href: `#documents/${encodeURIComponent(one.id)}`, class: "name" }, one.name);
@@ -179,9 +178,9 @@ class Row {
   show(one) {
     say(this.pair, one.source ? this.languages.direction(one) : `… → ${this.languages.name(one.target)}`);
     this.progress.show(one);
-    say(this.doubtful, one.doubtful ? plural(one.doubtful, "doubtful segment") : "");
+    say(this.doubtful, one.doubtful ? t("count.doubtful", { count: one.doubtful }) : "");
     const { length } = draftedSegments(one.id);
-    say(this.drafts, length ? plural(length, "unsaved edit") : "");
+    say(this.drafts, length ? t("count.unsaved", { count: length }) : "");
     this.download.disabled = one.state !== "done";
   }
 }

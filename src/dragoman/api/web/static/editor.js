@@ -2,13 +2,14 @@
 
 import { el } from "./dom.js";
 import { draftOf, keepDraft } from "./drafts.js";
-import { certainty, count } from "./format.js";
+import { showFault, warningOf } from "./faults.js";
+import { certainty } from "./format.js";
+import { dayAndTime, t } from "./i18n.js";
 import { mark } from "./languages.js";
 import { MarkedField, chip, marksOf, nameOf, rendered } from "./marks.js";
 import * as server from "./server.js";
 
 const ALTERNATIVES = 3;
-const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 export function button(title, onClick, attributes = {}) {
   const made = el("button", { type: "button", ...attributes }, title);
@@ -21,7 +22,7 @@ export class Editor {
   constructor(row) {
     this.row = row;
     const { segment, number, about } = row;
-    this.field = new MarkedField(`Translation of segment ${number}`, segment.looks);
+    this.field = new MarkedField(t("segment.translation", { n: number }), segment.looks);
     const draft = draftOf(about.id, segment.n);
     this.field.value = draft?.text ?? segment.translation;
     this.field.element.addEventListener("input", () => this.keep());
@@ -29,13 +30,13 @@ export class Editor {
     this.fault = el("div", { role: "alert" });
     this.others = el("div", { class: "others" });
     const marks = marksOf(segment.source).map((one) => this.inserter(one));
-    this.more = button("Alternatives", () => this.offer());
+    this.more = button(t("segment.alternatives"), () => this.offer());
     this.element = el(
       "div",
       { class: "editor" },
       ...(draft ? [this.remind(draft)] : []),
       this.field.element,
-      ...(marks.length ? [el("p", { class: "marks" }, el("span", {}, "Marks of the source"), ...marks)] : []),
+      ...(marks.length ? [el("p", { class: "marks" }, el("span", {}, t("segment.marks")), ...marks)] : []),
       this.fault,
       el("p", { class: "tools" }, ...this.tools(segment)),
       this.others,
@@ -44,16 +45,16 @@ export class Editor {
   }
 
   tools({ equal, machine }) {
-    const next = button("Save and next", () => this.save({ next: true }), { class: "primary", "aria-keyshortcuts": "Control+Enter" });
-    const save = button("Save", () => this.save());
-    const all = equal ? [button(`Save in ${count(equal + 1)} equal segments`, () => this.save({ allEqual: true }))] : [];
-    const restore = machine === null ? [] : [button("Machine's text", () => this.use(machine))];
-    return [next, save, ...all, this.more, ...restore, button("Cancel", () => this.row.discard())];
+    const next = button(t("segment.save_next"), () => this.save({ next: true }), { class: "primary", "aria-keyshortcuts": "Control+Enter" });
+    const save = button(t("segment.save"), () => this.save());
+    const all = equal ? [button(t("segment.save_equal", { count: equal + 1 }), () => this.save({ allEqual: true }))] : [];
+    const restore = machine === null ? [] : [button(t("segment.machine"), () => this.use(machine))];
+    return [next, save, ...all, this.more, ...restore, button(t("segment.cancel"), () => this.row.discard())];
   }
 
   inserter(one) {
     const looks = this.row.segment.looks;
-    const made = button("", () => this.field.insert(one), { class: "insert", "aria-label": `Insert ${nameOf(one, looks)}` });
+    const made = button("", () => this.field.insert(one), { class: "insert", "aria-label": t("segment.insert", { mark: nameOf(one, looks) }) });
     made.append(chip(one, looks));
     made.addEventListener("pointerdown", (event) => event.preventDefault()); // the cursor stays in the text
     return made;
@@ -61,12 +62,12 @@ export class Editor {
 
   /** Say that this is not what the server has. */
   remind({ at, base }) {
-    const since = base === this.row.segment.translation ? "" : " The translation was changed since.";
-    const restore = button("Start from the saved translation", () => {
+    const since = base === this.row.segment.translation ? "" : ` ${t("segment.changed_since")}`;
+    const restore = button(t("segment.from_saved"), () => {
       this.use(this.row.segment.translation);
       reminder.remove();
     });
-    const reminder = el("p", { class: "draft", role: "status" }, `Your edit of ${clock.format(at)}, not saved.${since}`, restore);
+    const reminder = el("p", { class: "draft", role: "status" }, `${t("segment.draft_of", { time: dayAndTime(at) })}${since}`, restore);
     return reminder;
   }
 
@@ -100,10 +101,10 @@ export class Editor {
   /** Ask for other translations; the one that is chosen goes into the box. */
   async offer() {
     this.more.disabled = true;
-    this.others.replaceChildren(el("p", { role: "status" }, "Translating again…"));
+    this.others.replaceChildren(el("p", { role: "status" }, t("translate.again")));
     try {
       const found = await server.alternatives(this.row.about.id, this.row.segment.n, ALTERNATIVES);
-      this.others.replaceChildren(...(found.length ? [this.list(found)] : [el("p", { role: "status" }, "The model has no other translation.")]));
+      this.others.replaceChildren(...(found.length ? [this.list(found)] : [el("p", { role: "status" }, t("translate.no_others"))]));
     } catch (error) {
       this.others.replaceChildren();
       this.fail(error);
@@ -117,10 +118,10 @@ export class Editor {
       const use = button("", () => this.use(one.text), { class: "alternative" });
       use.append(...rendered(one.text, this.row.segment.looks));
       mark(use, this.row.about.target);
-      const doubts = [certainty(one), ...one.warnings.map(({ message }) => message)];
+      const doubts = [certainty(one), ...one.warnings.map((warning) => warningOf(warning))];
       return el("li", {}, use, el("span", { class: "figure" }, doubts.filter(Boolean).join(" · ")));
     });
-    return el("ul", { "aria-label": "Other translations" }, ...items);
+    return el("ul", { "aria-label": t("translate.others") }, ...items);
   }
 
   use(text) {
@@ -130,7 +131,8 @@ export class Editor {
   }
 
   fail(error) {
-    this.fault.replaceChildren(el("p", { class: "fault" }, error.sentence ?? error.message));
-    if (!(error instanceof server.ServerError)) throw error;
+    const note = el("p", { class: "fault" });
+    this.fault.replaceChildren(note);
+    showFault(note, error);
   }
 }

@@ -3,44 +3,44 @@
 import { Chart } from "./chart.js";
 import { byId, el, say } from "./dom.js";
 import { ago, count, duration, durationMark, mark, rate, share } from "./format.js";
+import { t } from "./i18n.js";
 import { History, slotsOf } from "./history.js";
-import { Replicas } from "./replicas.js";
+import { Replicas, stateName } from "./replicas.js";
 import { Slots } from "./slots.js";
 
 const TABLE_EVERY_S = 10;
 const PERCENTILES = ["p50", "p95", "p99"];
-const STATES = { starting: "starting", serving: "serving", draining: "shutting down" };
 
 const READOUTS = [
-  ["Running", (s) => count(s.engine.running), (s) => `of ${count(slotsOf(s))} slots, ${count(s.engine.peak_running)} at most`],
-  ["Waiting", (s) => count(s.engine.waiting), (s) => `in the engine, ${count(s.engine.preemptions)} preempted`],
-  ["In flight", (s) => count(s.in_flight_characters), (s) => `characters, limit ${count(s.max_in_flight_characters)}, ${count(s.refused)} calls refused`],
-  ["KV cache", (s) => share(s.engine.kv_cache_usage), () => "in use"],
-  ["Tokens/s", (s, now) => rate(now.tokensPerS), (s) => `${rate(s.last_minute.output_tokens_per_s)} over a minute`],
-  ["Texts/s", (s) => rate(s.last_minute.texts_per_s), failures],
+  ["running", (s) => count(s.engine.running), (s) => t("engine.running_note", { slots: count(slotsOf(s)), peak: count(s.engine.peak_running) })],
+  ["waiting", (s) => count(s.engine.waiting), (s) => t("engine.waiting_note", { preemptions: count(s.engine.preemptions) })],
+  ["in_flight", (s) => count(s.in_flight_characters), (s) => t("engine.in_flight_note", { limit: count(s.max_in_flight_characters), refused: count(s.refused) })],
+  ["kv_cache", (s) => share(s.engine.kv_cache_usage), () => t("engine.kv_cache_note")],
+  ["tokens", (s, now) => rate(now.tokensPerS), (s) => t("engine.tokens_note", { rate: rate(s.last_minute.output_tokens_per_s) })],
+  ["texts", (s) => rate(s.last_minute.texts_per_s), failures],
 ];
 
 const LATENCIES = [
-  ["End to end, last minute", (s) => s.last_minute.e2e_s],
-  ["First token", (s) => s.engine.ttft_s],
-  ["Between tokens", (s) => s.engine.inter_token_latency_s],
+  ["e2e_minute", (s) => s.last_minute.e2e_s],
+  ["first_token", (s) => s.engine.ttft_s],
+  ["between_tokens", (s) => s.engine.inter_token_latency_s],
 ];
 
 const CHARTS = [
   {
-    title: "Sequences",
+    title: t("engine.sequences"),
     stacked: true,
     whole: true,
     format: count,
     mark,
     series: [
-      { key: "running", name: "running", className: "run" },
-      { key: "waiting", name: "waiting", className: "wait" },
+      { key: "running", name: t("engine.series_running"), className: "run" },
+      { key: "waiting", name: t("engine.series_waiting"), className: "wait" },
     ],
   },
-  { title: "Tokens/s", format: rate, mark, series: [{ key: "tokensPerS", name: "out", className: "run" }] },
+  { title: t("engine.tokens"), format: rate, mark, series: [{ key: "tokensPerS", name: t("engine.series_out"), className: "run" }] },
   {
-    title: "End to end",
+    title: t("engine.e2e"),
     format: duration,
     mark: durationMark,
     series: [
@@ -51,7 +51,7 @@ const CHARTS = [
 ];
 
 function failures({ last_minute: { failures_per_s: failing }, in_flight: inFlight }) {
-  return failing > 0 ? `${rate(failing)} failing` : `over a minute, ${count(inFlight)} in flight`;
+  return failing > 0 ? t("engine.texts_failing", { rate: rate(failing) }) : t("engine.texts_note", { in_flight: count(inFlight) });
 }
 
 export class Engine {
@@ -61,7 +61,7 @@ export class Engine {
     this.replicas = new Replicas();
     this.cursorS = null;
     this.tableAtS = -Infinity;
-    this.readouts = READOUTS.map(([name]) => readout(name));
+    this.readouts = READOUTS.map(([name]) => readout(t(`engine.${name}`)));
     byId("readouts").append(...this.readouts.map(({ box }) => box));
     this.charts = CHARTS.map((spec) => new Chart(spec, (atS) => this.point(atS)));
     byId("charts").append(...this.charts.map(({ figure }) => figure));
@@ -88,14 +88,14 @@ export class Engine {
 
   /** Why nothing is heard of it. */
   lost(error) {
-    this.state("lost", error.code === "no_connection" ? "no connection" : error.message);
+    this.state("lost", error.code === "no_connection" ? t("engine.no_connection") : (error.sentence ?? t("error.page")));
     this.draw();
   }
 
   identify({ state, model, pipeline, device, uptime_s: uptimeS, replicas }) {
-    const words = state === "starting" ? `starting, ${ago(uptimeS)}` : (STATES[state] ?? state);
+    const words = state === "starting" ? t("engine.starting_since", { time: ago(uptimeS) }) : stateName(state);
     const serving = replicas.filter((one) => one.state === "serving").length;
-    this.state(state, replicas.length > 1 ? `${words}, ${serving} of ${replicas.length} replicas` : words);
+    this.state(state, replicas.length > 1 ? t("engine.serving_replicas", { state: words, serving, total: replicas.length }) : words);
     say(byId("identity"), `${model} · ${pipeline} · ${device}`);
   }
 
@@ -120,7 +120,7 @@ export class Engine {
     const nowS = performance.now() / 1000;
     if (!byId("history").open || (!atOnce && nowS - this.tableAtS < TABLE_EVERY_S)) return;
     this.tableAtS = nowS;
-    const head = ["Ago", "Running", "Waiting", "Tokens/s", "p50", "p95"].map((name) => el("th", { scope: "col" }, name));
+    const head = [t("engine.ago"), t("engine.running"), t("engine.waiting"), t("engine.tokens"), "p50", "p95"].map((name) => el("th", { scope: "col" }, name));
     const rows = this.history.every(TABLE_EVERY_S).map((one) => {
       const values = [count(one.running), count(one.waiting), rate(one.tokensPerS), duration(one.p50), duration(one.p95)];
       return el("tr", {}, el("th", { scope: "row" }, ago(nowS - one.atS)), ...values.map((value) => el("td", {}, value)));
@@ -138,7 +138,7 @@ function readout(name) {
 function latencyTable(table) {
   const cells = LATENCIES.map(() => PERCENTILES.map(() => el("td", { class: "figure" }, "–")));
   const head = PERCENTILES.map((name) => el("th", { scope: "col" }, name));
-  const rows = LATENCIES.map(([name], at) => el("tr", {}, el("th", { scope: "row" }, name), ...cells[at]));
+  const rows = LATENCIES.map(([name], at) => el("tr", {}, el("th", { scope: "row" }, t(`engine.${name}`)), ...cells[at]));
   table.append(el("thead", {}, el("tr", {}, el("td"), ...head)), el("tbody", {}, ...rows));
   return cells;
 }

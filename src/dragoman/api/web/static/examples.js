@@ -1,7 +1,7 @@
 /** What the model was shown before a text: how many examples, and the most similar one with the words in which it differs. */
 
 import { el } from "./dom.js";
-import { plural } from "./format.js";
+import { percent, t } from "./i18n.js";
 import { mark } from "./languages.js";
 
 const WORD = /[\p{L}\p{M}\p{N}_]+|[^\p{L}\p{M}\p{N}_]/gu;
@@ -47,6 +47,6 @@ export function remark({ count, best_similarity: similarity, best }, { text, sou
   const translation = el("q", {}, best.translation);
   mark(example, source);
   mark(translation, target);
-  const alike = similarity === null ? "" : `, ${Math.round(similarity)} % similar`;
-  return el("span", { class: "example" }, `${plural(count, "example")}${alike}: `, example, " – ", translation);
+  const lead = similarity === null ? t("translate.examples", { count }) : t("translate.similar_examples", { count, share: percent(similarity / 100) });
+  return el("span", { class: "example" }, `${lead}: `, example, " – ", translation);
 }

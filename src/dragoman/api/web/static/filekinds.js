@@ -1,18 +1,18 @@
 /** Kinds of files in words of people, and what comes back of each. Knows no server: that says which extensions it reads. */
 
-const SAME = "the same file, with its formatting";
+import { t } from "./i18n.js";
 
-/** Title, extensions, and what comes back; what none of them has is of the last one. */
+/** Title, extensions, and what comes back, the first and the last by their keys; what none of them has is of the last one. */
 const KINDS = [
-  ["Word, Writer", "docx docm dotx dotm odt ott fodt", SAME],
-  ["PowerPoint, Impress", "pptx pptm ppsx ppsm potx potm odp otp fodp", SAME],
-  ["Excel, Calc", "xlsx xlsm xltx xltm ods ots fods", "the same file; numbers and formulas stay"],
-  ["Tables", "csv tsv tab", "the same table, with every column that has text translated"],
-  ["PDF", "pdf", "a Word file of its text, without its layout"],
-  ["Web pages, e-books", "html htm xhtml xht epub", SAME],
-  ["Plain text, Markdown", "txt md markdown mdx qmd rmd", SAME],
-  ["Subtitles", "srt vtt ass ssa", "the same file, with its times"],
-  ["Texts of programs", "", "the same file; names, codes and placeholders stay"],
+  ["word", "docx docm dotx dotm odt ott fodt", "same"],
+  ["slides", "pptx pptm ppsx ppsm potx potm odp otp fodp", "same"],
+  ["sheets", "xlsx xlsm xltx xltm ods ots fods", "sheets"],
+  ["tables", "csv tsv tab", "tables"],
+  ["pdf", "pdf", "pdf"],
+  ["pages", "html htm xhtml xht epub", "same"],
+  ["plain", "txt md markdown mdx qmd rmd", "same"],
+  ["subtitles", "srt vtt ass ssa", "subtitles"],
+  ["programs", "", "programs"],
 ];
 
 /** The kinds that some extensions are of: `[{title, extensions, back}]`. @param {string[]} extensions without dots */
@@ -20,5 +20,5 @@ export function kindsOf(extensions) {
   const listed = KINDS.map(([, of]) => of.split(" "));
   const kindOf = (extension) => listed.findIndex((of) => of.includes(extension));
   const of = (at) => extensions.filter((one) => kindOf(one) === (at === KINDS.length - 1 ? -1 : at));
-  return KINDS.map(([title, , back], at) => ({ title, extensions: of(at), back })).filter(({ extensions }) => extensions.length);
+  return KINDS.map(([title, , back], at) => ({ title: t(`kind.${title}`), extensions: of(at), back: t(`kind.back_${back}`) })).filter(({ extensions }) => extensions.length);
 }

@@ -1,7 +1,8 @@
 /** Searching the segments of a document on the server, and replacing what is found after a look at it. */
 
 import { byId, el, say } from "./dom.js";
-import { count, plural } from "./format.js";
+import { count } from "./format.js";
+import { t } from "./i18n.js";
 import { mark } from "./languages.js";
 import { rendered } from "./marks.js";
 import * as server from "./server.js";
@@ -94,7 +95,7 @@ export class Find {
     const asking = (this.asking = new AbortController());
     try {
       const numbers = await server.findSegments(this.id, this.query, asking.signal);
-      say(this.status, plural(numbers.length, "segment"));
+      say(this.status, t("count.segments", { count: numbers.length }));
       this.onFound(numbers, find);
     } catch (error) {
       if (!asking.signal.aborted) this.onError(error);
@@ -151,9 +152,9 @@ export class Find {
     const { length } = this.chosen;
     this.apply.hidden = !this.changes.length;
     this.apply.disabled = !length;
-    say(this.apply, `Replace in ${plural(length, "segment")}`);
-    const more = this.changes.length === MOST_PREVIEWED ? ` The first ${count(MOST_PREVIEWED)} are shown.` : "";
-    say(byId("replace-status"), this.changes.length ? `${plural(this.changes.length, "translation")} would change.${more}` : "No translation would change.");
+    say(this.apply, t("review.replace_in", { count: length }));
+    const more = this.changes.length === MOST_PREVIEWED ? ` ${t("review.first_shown", { count: MOST_PREVIEWED })}` : "";
+    say(byId("replace-status"), this.changes.length ? t("review.changes", { count: this.changes.length }) + more : t("review.changes_none"));
   }
 
   async replace() {
@@ -162,8 +163,8 @@ export class Find {
     try {
       const { segments, conflicts } = await server.editSegments(this.id, edits);
       this.forget();
-      const others = conflicts.length ? ` ${plural(conflicts.length, "other")} had changed meanwhile and stayed.` : "";
-      say(byId("replace-status"), `${plural(segments.length, "segment")} changed.${others}`);
+      const others = conflicts.length ? ` ${t("review.conflicts", { count: conflicts.length })}` : "";
+      say(byId("replace-status"), t("review.replaced", { count: segments.length }) + others);
       this.onReplaced(segments);
     } catch (error) {
       this.apply.disabled = false;

@@ -6,6 +6,7 @@
  */
 
 import { byId, el, say } from "./dom.js";
+import { t } from "./i18n.js";
 import { browserStorage } from "./languages.js";
 
 const NAME = "dragoman.key";
@@ -77,7 +78,7 @@ export async function askForKey(refused, wanted = false) {
 
 async function given(refused) {
   if (await fromAnotherTab(refused)) return true;
-  const has = await dialog(refused ? "The server does not know this key" : "This server needs a key");
+  const has = await dialog(t(refused ? "key.unknown" : "key.needed"));
   declined = !has;
   parts.notice.hidden = has;
   return has;
@@ -140,7 +141,7 @@ function offer() {
 
 /** Let the reader change or forget the key. */
 async function manage() {
-  if (!asking && (await dialog("Your key"))) resume();
+  if (!asking && (await dialog(t("key.yours")))) resume();
 }
 
 /** Ask for the key again after the reader has cancelled, and try again what has failed. */
@@ -192,20 +193,20 @@ function build() {
   const reason = el("h2", { id: "key-reason" });
   const field = el("input", { type: "password", id: "key", autocomplete: "off", spellcheck: "false", required: "", "aria-describedby": "key-help" });
   const onDevice = el("input", { type: "checkbox", id: "key-on-device" });
-  const cancel = el("button", { type: "button", id: "key-cancel" }, "Not now");
-  const forget = el("button", { type: "button", id: "key-forget" }, "Forget the key");
+  const cancel = el("button", { type: "button", id: "key-cancel" }, t("key.not_now"));
+  const forget = el("button", { type: "button", id: "key-forget" }, t("key.forget"));
   const form = el(
     "form",
     { id: "key-form" },
     reason,
-    el("p", { id: "key-help" }, "A key is a long word that begins with drg_, like a password. You get one from whoever runs this server."),
-    el("p", { class: "pick" }, el("label", { for: "key" }, "Key"), field),
-    el("p", { class: "keep" }, onDevice, el("label", { for: "key-on-device" }, "Keep it on this device. Only on a device that nobody else uses: without this, it is forgotten when you close the last tab of this page.")),
-    el("p", { class: "foot" }, el("button", { type: "submit" }, "Use this key"), cancel, forget),
+    el("p", { id: "key-help" }, t("key.help")),
+    el("p", { class: "pick" }, el("label", { for: "key" }, t("key.label")), field),
+    el("p", { class: "keep" }, onDevice, el("label", { for: "key-on-device" }, t("key.keep"))),
+    el("p", { class: "foot" }, el("button", { type: "submit" }, t("key.use")), cancel, forget),
   );
   const box = el("dialog", { id: "key-dialog", "aria-labelledby": "key-reason" }, form);
-  const ask = el("button", { type: "button", id: "key-again" }, "Enter a key");
-  const notice = el("p", { class: "notice", id: "key-notice", role: "status", hidden: "" }, "This server translates only for people who have a key. ", ask);
+  const ask = el("button", { type: "button", id: "key-again" }, t("key.enter"));
+  const notice = el("p", { class: "notice", id: "key-notice", role: "status", hidden: "" }, `${t("key.notice")} `, ask);
   ask.addEventListener("click", again);
   forget.addEventListener("click", forgetEverywhere);
   document.querySelector("main").prepend(notice);

@@ -1,19 +1,9 @@
-/** The languages of the server, and the choice of two: menus and a swap, remembered in this browser. Knows no text. */
+/** The languages of the server, and the choice of two: pickers and a swap, remembered in this browser. Knows no text. */
 
-import { el } from "./dom.js";
+import { direction, languageName, locale, t } from "./i18n.js";
 
 const STORE = "dragoman.languages";
 const RECENT = 3; // languages at the top of a menu
-const RTL_SCRIPTS = new Set(["Adlm", "Arab", "Aran", "Hebr", "Mand", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"]);
-
-/** `rtl` or `ltr`, by the script that the language is written in. */
-export function direction(tag) {
-  try {
-    return RTL_SCRIPTS.has(new Intl.Locale(tag).maximize().script) ? "rtl" : "ltr";
-  } catch {
-    return "ltr"; // the tag is the server's; one that the browser cannot read is no reason to show nothing
-  }
-}
 
 /** Mark an element's text as being in a language, or in one that is not known (""). */
 export function mark(element, tag) {
@@ -22,16 +12,6 @@ export function mark(element, tag) {
   else element.removeAttribute("lang");
 }
 
-function nameOf(tag) {
-  try {
-    return new Intl.DisplayNames(["en"], { type: "language" }).of(tag);
-  } catch {
-    return tag; // as with `direction`
-  }
-}
-
-const title = ({ name, native_name: own }) => (own && own !== name ? `${name} · ${own}` : name);
-
 /** What the server serves: entries of `GET /v1/languages` by their code. */
 export class Languages extends Map {
   /** @param {{code: string, name: string, native_name: string, targets: string[]}[]} list */
@@ -39,9 +19,15 @@ export class Languages extends Map {
     super(list.map((one) => [one.code, one]));
   }
 
-  /** A language's English name, also of one that the model does not have. */
+  /** What a language is called in the reader's, also one that the model does not have. */
   name(tag) {
-    return this.get(tag)?.name ?? nameOf(tag);
+    return languageName(tag) || this.get(tag)?.name || tag;
+  }
+
+  /** The same with its own name. */
+  title(tag) {
+    const [name, own] = [this.name(tag), this.get(tag)?.native_name];
+    return own && own !== name ? `${name} · ${own}` : name;
   }
 
   /** `English → German` */
@@ -54,11 +40,11 @@ export class Languages extends Map {
     return !source || Boolean(this.get(source)?.targets.includes(target));
   }
 
-  /** An option of a menu for each, by name, or for those with these codes. */
-  options(codes = null) {
-    const byName = [...this.values()].sort((a, b) => a.name.localeCompare(b.name, "en"));
-    const shown = codes ? codes.map((code) => this.get(code)) : byName;
-    return shown.map((one) => el("option", { value: one.code }, title(one)));
+  /** A choice of a picker for each, by name, or for those with these codes. @returns {import("./picker.js").Choice[]} */
+  choices(codes = null) {
+    const byName = () => [...this.keys()].sort((one, other) => this.name(one).localeCompare(this.name(other), locale));
+    const found = (code) => [this.name(code), this.get(code).native_name ?? "", this.get(code).name, code];
+    return (codes ?? byName()).map((code) => ({ value: code, title: this.title(code), found: found(code) }));
   }
 
   /** The target that was chosen last time, or else the reader's first language that the model has; not `other`. */
@@ -82,7 +68,7 @@ function remembered(storage) {
 /** Dispatches `change` when the reader chose something else. `source` is "" for "detect". */
 export class LanguagePair extends EventTarget {
   /**
-   * @param {{source: HTMLSelectElement, target: HTMLSelectElement, swap: HTMLButtonElement}} controls
+   * @param {{source: import("./picker.js").Picker, target: import("./picker.js").Picker, swap: HTMLButtonElement}} controls
    * @param {Storage | null} storage null where the browser gives none
    */
   constructor(controls, storage) {
@@ -96,7 +82,6 @@ export class LanguagePair extends EventTarget {
     controls.source.addEventListener("change", () => this.chosen("source", "target"));
     controls.target.addEventListener("change", () => this.chosen("target", "source"));
     controls.swap.addEventListener("click", () => this.swap());
-    for (const menu of [controls.source, controls.target]) menu.addEventListener("blur", () => this.arrangeLeft());
   }
 
   get source() {
@@ -110,7 +95,7 @@ export class LanguagePair extends EventTarget {
   /** Offer what the server serves, and choose what was chosen last time, or what suits this reader. @param {Languages} languages */
   fill(languages) {
     this.languages = languages;
-    for (const side of ["source", "target"]) this.arrange(side);
+    this.arrange();
     const { source } = remembered(this.storage);
     this.controls.source.value = languages.has(source) ? source : "";
     this.controls.target.value = languages.firstTarget(this.storage);
@@ -118,22 +103,14 @@ export class LanguagePair extends EventTarget {
     this.settle("target");
   }
 
-  /** Menus have first what was chosen lately. */
-  arrange(side) {
-    const menu = this.controls[side];
-    const { value } = menu;
-    for (const one of [...menu.children]) if (one.value !== "") one.remove(); // "" stays: to be detected
-    const lately = this.recent(side);
-    const all = this.languages.options();
-    const named = (label, options) => el("optgroup", { label }, ...options);
-    menu.append(...(lately.length ? [named("Recent", this.languages.options(lately)), named("All languages", all)] : all));
-    menu.value = value;
-  }
-
-  /** Arrange the menus anew but the one with the focus: arrow keys choose one language after the other in it. */
-  arrangeLeft() {
-    for (const side of ["source", "target"]) if (this.controls[side] !== document.activeElement) this.arrange(side);
-    this.allow();
+  /** Pickers have first what was chosen lately. */
+  arrange() {
+    const detect = { value: "", title: t("translate.detect"), found: [t("translate.detect")] };
+    const all = { label: t("languages.all"), choices: this.languages.choices() };
+    for (const side of ["source", "target"]) {
+      const recent = { label: t("languages.recent"), choices: this.languages.choices(this.recent(side)) };
+      this.controls[side].fill([...(side === "source" ? [{ label: "", choices: [detect] }] : []), recent, all]);
+    }
   }
 
   /** The languages that were chosen lately for a side, the last one first. */
@@ -190,7 +167,7 @@ export class LanguagePair extends EventTarget {
 
   /** Only targets that the source can be translated into can be chosen. */
   allow() {
-    for (const option of this.controls.target.options) option.disabled = !this.reaches(option.value);
+    this.controls.target.allow((target) => this.reaches(target));
   }
 
   /** The source's own language stays on offer: choosing it swaps. */
@@ -225,7 +202,8 @@ export class LanguagePair extends EventTarget {
     } catch {
       // a full or forbidden store: the page works without
     }
-    this.arrangeLeft();
+    this.arrange();
+    this.allow();
   }
 }
 

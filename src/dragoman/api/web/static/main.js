@@ -5,17 +5,21 @@ import { Collections } from "./collections.js";
 import { Connect } from "./connect.js";
 import { byId } from "./dom.js";
 import { Documents } from "./documents.js";
+import { localise } from "./i18n.js";
 import { onKey } from "./key.js";
 import { LanguagePair, browserStorage } from "./languages.js";
 import { TextOptions } from "./options.js";
 import { TextHistory } from "./past.js";
+import { Picker } from "./picker.js";
 import { Review } from "./review.js";
 import * as server from "./server.js";
 import * as stored from "./stored.js";
 import { drawSentence } from "./texts.js";
 import { Translator } from "./translator.js";
 
-const controls = { source: byId("source-language"), target: byId("target-language"), swap: byId("swap") };
+localise();
+
+const controls = { source: new Picker(byId("source-language")), target: new Picker(byId("target-language")), swap: byId("swap") };
 const pair = new LanguagePair(controls, browserStorage());
 const options = new TextOptions({
   format: byId("format"),

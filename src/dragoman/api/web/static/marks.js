@@ -1,10 +1,11 @@
 /** Marks in a segment's text (`<g1>…</g1>`, `<x1/>`): shown as what they are, and edited as wholes. */
 
 import { el } from "./dom.js";
+import { has, t } from "./i18n.js";
 
 const MARK = /(<\/?g\d{1,5}>|<x\d{1,5}\/>)/;
 const ELEMENTS = { bold: "b", italic: "i", underline: "u", strike: "s", superscript: "sup", subscript: "sub", code: "code", link: "span" };
-const LETTERS = { bold: "B", italic: "I", underline: "U", strike: "S", superscript: "x²", subscript: "x₂", code: "</>", link: "link", break: "↵" };
+const LETTERS = { bold: "B", italic: "I", underline: "U", strike: "S", superscript: "x²", subscript: "x₂", code: "</>", link: "↗", break: "↵" };
 
 /** A text in its marks and what is between them: those at odd places are marks. */
 const split = (text) => text.split(MARK);
@@ -19,13 +20,15 @@ function lookOf(mark, looks) {
   return look.startsWith("=") ? { names: [], text: look.slice(1) } : { names: look.split(" ").filter(Boolean), text: "" };
 }
 
+const called = (name) => (has(`mark.${name}`) ? t(`mark.${name}`) : name);
+
 /** What a mark is in words, for a button or for assistive technology. */
 export function nameOf(mark, looks) {
   const { names, text } = lookOf(mark, looks);
-  const what = text || names.join(", ");
+  const what = text || names.map(called).join(", ");
   if (!what) return mark;
   if (!mark.includes("g")) return what;
-  return mark.startsWith("</") ? `end of ${what}` : `beginning of ${what}`;
+  return t(mark.startsWith("</") ? "mark.end" : "mark.beginning", { what });
 }
 
 /** A mark as one thing in a line, whatever the line's direction. */

@@ -1,10 +1,10 @@
 /** How to translate: menus of the text's format and of formality, a box of terms or a stored glossary, a translation memory. */
 
 import { el, say } from "./dom.js";
-import { plural } from "./format.js";
+import { t } from "./i18n.js";
 import { pairsOf } from "./stored.js";
 
-const MEMORIES = [["true", "all of them"], ["false", "none"]];
+const MEMORIES = [["true", t("options.all_memories")], ["false", t("options.no_memory")]];
 
 /** The terms of lines such as `server = サーバー`; `faulty` are the numbers of lines that have no translation. */
 export function glossaryOf(text) {
@@ -56,7 +56,7 @@ export class TextOptions extends EventTarget {
   offer(glossaries, memories, pair) {
     const serving = (one) => pairsOf(one).some((entry) => serves(entry, pair));
     const named = (list) => list.filter(serving).map(({ id, name }) => [id, name]);
-    refill(this.controls.stored, [["", "the terms below"], ...named(glossaries)]);
+    refill(this.controls.stored, [["", t("options.terms_below")], ...named(glossaries)]);
     refill(this.controls.memory, [...MEMORIES, ...named(memories)]);
     this.describe();
   }
@@ -75,8 +75,8 @@ export class TextOptions extends EventTarget {
     this.controls.glossary.parentElement.hidden = Boolean(this.controls.stored.value);
     const { terms, faulty } = glossaryOf(this.controls.glossary.value);
     const count = Object.keys(terms).length;
-    const fault = faulty.length ? `line ${faulty[0]} is not “term = translation”` : "";
-    say(this.controls.terms, [count ? plural(count, "term") : "", fault].filter(Boolean).join(" · "));
+    const fault = faulty.length ? t("options.faulty_line", { line: faulty[0] }) : "";
+    say(this.controls.terms, [count ? t("count.terms", { count }) : "", fault].filter(Boolean).join(" · "));
   }
 }
 

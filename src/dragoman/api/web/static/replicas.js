@@ -2,13 +2,17 @@
 
 import { byId, el, say } from "./dom.js";
 import { count, duration, rate, share } from "./format.js";
+import { has, t } from "./i18n.js";
+
+/** A state of a server in words. */
+export const stateName = (state) => (has(`engine.${state}`) ? t(`engine.${state}`) : state);
 
 const COLUMNS = [
-  ["State", (s) => s.state],
-  ["Running", (s) => count(s.engine.running)],
-  ["Waiting", (s) => count(s.engine.waiting)],
-  ["KV cache", (s) => share(s.engine.kv_cache_usage)],
-  ["Texts/s", (s) => rate(s.last_minute.texts_per_s)],
+  ["state", (s) => stateName(s.state)],
+  ["running", (s) => count(s.engine.running)],
+  ["waiting", (s) => count(s.engine.waiting)],
+  ["kv_cache", (s) => share(s.engine.kv_cache_usage)],
+  ["texts", (s) => rate(s.last_minute.texts_per_s)],
   ["p95", (s) => duration(s.last_minute.e2e_s?.p95)],
 ];
 
@@ -34,7 +38,7 @@ export class Replicas {
   }
 
   build(replicas) {
-    const head = ["Replica", ...COLUMNS.map(([name]) => name)].map((name) => el("th", { scope: "col" }, name));
+    const head = ["replica", ...COLUMNS.map(([name]) => name)].map((name) => (name === "p95" ? name : t(`engine.${name}`))).map((name) => el("th", { scope: "col" }, name));
     this.rows = replicas.map(({ replica }) => {
       const cells = COLUMNS.map(() => el("td", { class: "figure" }));
       return { cells, box: el("tr", {}, el("th", { scope: "row" }, replica), ...cells) };

@@ -3,15 +3,14 @@
 import { Progress, deleted, saveResult } from "./document.js";
 import { byId, el, say } from "./dom.js";
 import { draftedSegments, dropLostDrafts } from "./drafts.js";
+import { showFault, warningOf } from "./faults.js";
 import { Feed } from "./feed.js";
 import { Find } from "./find.js";
-import { count, plural } from "./format.js";
+import { count } from "./format.js";
+import { dayAndTime, has, t } from "./i18n.js";
+import { placeName } from "./places.js";
 import { SegmentList } from "./segments.js";
 import * as server from "./server.js";
-
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-
-const WHY_LEFT = "Not translated on purpose";
 
 export class Review {
   /** @param {{onDeleted: () => void}} listener */
@@ -74,7 +73,7 @@ export class Review {
     if (!id) return;
     this.report();
     byId("review-drafts").hidden = true;
-    say(byId("review-title"), "Document");
+    say(byId("review-title"), t("review.title"));
     byId("segments").replaceChildren();
     scrollTo(0, 0);
     this.feed.ask();
@@ -103,8 +102,8 @@ export class Review {
     try {
       const taken = await server.takeBack(this.id, file);
       const { changed_count: changed, reviewed_count: reviewed, refused, refused_count: left } = taken;
-      const counts = [`${plural(changed, "segment")} changed`, reviewed ? `${count(reviewed)} approved` : "", left ? `${count(left)} not taken` : ""];
-      const items = refused.map(({ n, message }) => el("li", {}, `${count(n + 1)}: ${message}`));
+      const counts = [t("review.taken", { count: changed }), reviewed ? t("review.approved", { count: reviewed }) : "", left ? t("review.refused", { count: left }) : ""];
+      const items = refused.map(({ n, message }) => el("li", {}, `${count(n + 1)}: `, el("span", { lang: "en" }, message)));
       this.notes.replaceChildren(el("p", {}, `${file.name}: ${counts.filter(Boolean).join(", ")}.`), ...(items.length ? [el("ul", {}, ...items)] : []));
       this.list.show(this.list.numbers, this.list.about.find);
       this.feed.ask();
@@ -114,15 +113,15 @@ export class Review {
   }
 
   facts({ source, target, detected, segments, characters, expires }) {
-    const from = source ? `${this.languages.name(source)}${detected ? " (detected)" : ""}` : "…";
-    const size = segments ? `${plural(segments, "segment")}, ${plural(characters, "character")}` : "";
-    const kept = expires ? `kept until ${day.format(timeOf(expires))}` : "";
+    const from = source ? (detected ? t("review.detected", { language: this.languages.name(source) }) : this.languages.name(source)) : "…";
+    const size = segments ? `${t("count.segments", { count: segments })}, ${t("count.characters", { count: characters })}` : "";
+    const kept = expires ? t("review.kept", { time: dayAndTime(timeOf(expires)) }) : "";
     return [`${from} → ${this.languages.name(target)}`, size, kept].filter(Boolean).join(" · ");
   }
 
   doubt({ doubtful, state }) {
-    if (doubtful) return plural(doubtful, "doubtful segment");
-    return state === "done" ? "No doubtful segments" : "";
+    if (doubtful) return t("count.doubtful", { count: doubtful });
+    return state === "done" ? t("review.none_doubtful") : "";
   }
 
   /** What was found in the file, and what was left as it was. */
@@ -130,18 +129,18 @@ export class Review {
     const box = byId("review-remarks");
     box.hidden = !warnings.length && !leftCount;
     if (box.hidden) return;
-    const titles = [warnings.length ? plural(warnings.length, "warning") : "", leftCount ? `${count(leftCount)} texts left as they were` : ""];
+    const titles = [warnings.length ? t("count.warnings", { count: warnings.length }) : "", leftCount ? t("count.left", { count: leftCount }) : ""];
     say(box.querySelector("summary"), titles.filter(Boolean).join(", "));
     const more = leftCount - left.length;
     const rows = [
-      ...warnings.map(({ place, message }) => [place ?? "", message, ""]),
-      ...left.map(({ place, reason, text }) => [place, `${WHY_LEFT}: ${reason}`, text]),
-      ...(more > 0 ? [["", `and ${count(more)} more`, ""]] : []),
+      ...warnings.map((warning) => [placeName(warning.place ?? ""), [remarkOf(warning)], ""]),
+      ...left.map(({ place, reason, text }) => [placeName(place), [whyLeft(reason)], text]),
+      ...(more > 0 ? [["", [t("count.more", { count: more })], ""]] : []),
     ];
-    const key = JSON.stringify(rows);
+    const key = JSON.stringify([warnings, left, leftCount]);
     if (this.remarks === key) return;
     this.remarks = key;
-    const cells = (row) => row.map((value, at) => (at ? el("td", {}, value) : el("th", { scope: "row" }, value)));
+    const cells = ([place, why, text]) => [el("th", { scope: "row" }, place), el("td", {}, ...why), el("td", {}, text)];
     box.querySelector("table").replaceChildren(el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row)))));
   }
 
@@ -169,7 +168,7 @@ export class Review {
   showDrafts() {
     const drafted = draftedSegments(this.id);
     const box = byId("review-drafts");
-    say(box.querySelector("span"), drafted.length ? `${plural(drafted.length, "edit")} of yours ${drafted.length === 1 ? "is" : "are"} not saved.` : "");
+    say(box.querySelector("span"), drafted.length ? t("review.drafts", { count: drafted.length }) : "");
     box.hidden = !drafted.length;
   }
 
@@ -208,7 +207,7 @@ export class Review {
     if (!this.list || this.next.disabled) return;
     try {
       const found = await this.list.goToDoubtful(direction);
-      if (found) say(byId("doubtful-count"), `${count(found.at + 1)} of ${plural(found.total, "doubtful segment")}`);
+      if (found) say(byId("doubtful-count"), t("review.doubtful_at", { at: found.at + 1, count: found.total }));
     } catch (error) {
       this.report(error);
     }
@@ -221,10 +220,18 @@ export class Review {
   }
 
   report(error) {
-    this.notes.replaceChildren(...(error ? [el("p", { class: "fault" }, error.sentence ?? error.message)] : []));
-    if (error && !(error instanceof server.ServerError)) throw error;
+    this.notes.replaceChildren();
+    if (!error) return;
+    const note = el("p", { class: "fault" });
+    this.notes.append(note);
+    showFault(note, error);
   }
 }
+
+/** A remark on the file; those without a code are the server's words. */
+const remarkOf = (warning) => (has(`warning.${warning.code}`) ? warningOf(warning) : el("span", { lang: "en" }, warning.message));
+
+const whyLeft = (reason) => (has(`left.${reason}`) ? t("review.left_because", { reason: t(`left.${reason}`) }) : t("review.left"));
 
 /** A time in seconds since 1970, or in ISO 8601. */
 const timeOf = (time) => new Date(typeof time === "number" ? 1000 * time : time);

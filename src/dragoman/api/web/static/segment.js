@@ -3,9 +3,12 @@
 import { byId, el, say, svg } from "./dom.js";
 import { draftOf, dropDraft } from "./drafts.js";
 import { Editor, button } from "./editor.js";
+import { showFault, warningOf } from "./faults.js";
 import { certainty, count } from "./format.js";
+import { t } from "./i18n.js";
 import { mark } from "./languages.js";
 import { rendered } from "./marks.js";
+import { placeName } from "./places.js";
 import * as server from "./server.js";
 
 export class Segment {
@@ -25,12 +28,12 @@ export class Segment {
     const source = el("div", { role: "cell", class: "source" }, ...rendered(segment.source, segment.looks, about.find));
     mark(source, about.source ?? "");
     this.text = el("p", { class: "text" });
-    this.pencil = button(pencil(), () => this.edit(), { class: "icon pencil", "aria-label": `Edit segment ${this.number}` });
-    this.tick = button(tick(), () => this.review(!this.segment.reviewed), { class: "icon tick", "aria-label": `Segment ${this.number} is reviewed` });
+    this.pencil = button(pencil(), () => this.edit(), { class: "icon pencil", "aria-label": t("segment.edit", { n: this.number }) });
+    this.tick = button(tick(), () => this.review(!this.segment.reviewed), { class: "icon tick", "aria-label": t("segment.is_reviewed", { n: this.number }) });
     this.reasons = el("div", { class: "reasons" });
     this.cell = el("div", { role: "cell", class: "translation" }, this.text, this.pencil, this.tick, this.reasons);
     const link = el("a", { href: `#documents/${encodeURIComponent(about.id)}/${segment.n + 1}`, tabindex: "-1" }, this.number);
-    const place = el("div", { role: "cell", class: "place figure" }, el("b", {}, link), el("span", {}, segment.place));
+    const place = el("div", { role: "cell", class: "place figure" }, el("b", {}, link), el("span", {}, placeName(segment.place)));
     const row = { role: "row", class: "segment", tabindex: "-1", "aria-rowindex": String(segment.n + 2), "data-n": String(segment.n) };
     this.element = el("div", row, place, source, this.cell);
     this.element.addEventListener("keydown", (event) => this.pressed(event));
@@ -73,8 +76,8 @@ export class Segment {
   }
 
   draft() {
-    const tools = el("span", { class: "tools" }, button("Go on editing", () => this.edit()), button("Discard", () => this.discard()));
-    return el("div", { class: "draft" }, "Edited, not saved", tools);
+    const tools = el("span", { class: "tools" }, button(t("segment.go_on"), () => this.edit()), button(t("segment.discard"), () => this.discard()));
+    return el("div", { class: "draft" }, t("segment.draft"), tools);
   }
 
   /** Forget what was typed. */
@@ -84,14 +87,14 @@ export class Segment {
   }
 
   describe({ doubtful, edited, reviewed, memory, examples, machine, warnings, confidence }) {
-    const notes = [edited ? "edited" : "", reviewed ? "reviewed" : "", memory ? "from the translation memory" : "", examples ? "with examples" : ""];
+    const notes = [edited ? t("segment.edited") : "", reviewed ? t("segment.reviewed") : "", memory ? t("segment.memory") : "", examples ? t("segment.examples") : ""];
     const note = notes.filter(Boolean).join(", ");
-    const reasons = doubtful ? warnings.map(({ message }) => el("p", {}, el("span", { class: "warning" }, message))) : [];
+    const reasons = doubtful ? warnings.map((warning) => el("p", {}, el("span", { class: "warning" }, warningOf(warning)))) : [];
     const sure = certainty({ confidence, confidence_kind: this.about.confidenceKind });
     if (sure) reasons.at(-1)?.append(` · ${sure}`);
     const tools = el("p", { class: "tools" });
-    if (doubtful) tools.append(button("Accept", () => this.review(true)), button("Alternatives", () => this.edit()?.offer()));
-    if (machine !== null) tools.append(button("Restore the machine's text", () => this.restore()));
+    if (doubtful) tools.append(button(t("segment.accept"), () => this.review(true)), button(t("segment.alternatives"), () => this.edit()?.offer()));
+    if (machine !== null) tools.append(button(t("segment.restore"), () => this.restore()));
     this.reasons.replaceChildren(...reasons, ...(note ? [el("p", {}, note)] : []), ...(tools.children.length ? [tools] : []));
     if (edited || reviewed) this.offerSimilar(tools);
   }
@@ -100,7 +103,7 @@ export class Segment {
   async offerSimilar(tools) {
     const { firstChild } = this.reasons;
     if (!(await server.takesExamples().catch(() => false)) || this.reasons.firstChild !== firstChild) return;
-    const again = button("Translate similar segments again", () => this.translateSimilar(again));
+    const again = button(t("segment.similar"), () => this.translateSimilar(again));
     tools.append(again);
     this.reasons.append(tools);
   }
@@ -110,7 +113,7 @@ export class Segment {
     await this.attempt(async () => {
       const changed = await server.translateSimilar(this.about.id, this.segment.n);
       this.onChanged(changed);
-      say(byId("announcement"), `${changed.length} translated again`);
+      say(byId("announcement"), t("segment.translated_again", { count: changed.length }));
     });
     again.disabled = false;
   }
@@ -120,8 +123,9 @@ export class Segment {
     try {
       await action();
     } catch (error) {
-      this.reasons.prepend(el("p", { class: "fault", role: "alert" }, error.sentence ?? error.message));
-      if (!(error instanceof server.ServerError)) throw error;
+      const note = el("p", { class: "fault", role: "alert" });
+      this.reasons.prepend(note);
+      showFault(note, error);
     }
   }
 
@@ -162,7 +166,7 @@ export class Segment {
     dropDraft(this.about.id, this.segment.n);
     this.leave();
     this.onChanged(changed);
-    say(byId("announcement"), `${changed.length} saved`);
+    say(byId("announcement"), t("segment.saved", { count: changed.length }));
     if (next) this.onNext(this.segment.n, true);
   }
 

@@ -4,6 +4,7 @@
  */
 
 import { el } from "./dom.js";
+import { t } from "./i18n.js";
 import { Segment } from "./segment.js";
 import * as server from "./server.js";
 
@@ -40,7 +41,7 @@ export class SegmentList {
     this.about = { ...this.about, find };
     this.observer.disconnect();
     const { source, target, languages } = this.about;
-    const heads = ["Place", source ? languages.name(source) : "Source", languages.name(target)];
+    const heads = [t("review.place"), source ? languages.name(source) : t("review.source"), languages.name(target)];
     const head = el("div", { role: "row", class: "head" }, ...heads.map((name) => el("span", { role: "columnheader" }, name)));
     this.pages = Array.from({ length: Math.ceil(this.length / PER_PAGE) }, (_, at) => new Page(this, at, Math.min(PER_PAGE, this.length - at * PER_PAGE)));
     this.box.setAttribute("aria-rowcount", String(this.total + 1));

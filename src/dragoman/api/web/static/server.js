@@ -1,17 +1,20 @@
 /** The server's HTTP API, as far as the page needs it. Knows no element of the page. */
 
+import { has, speaksAsServer, t } from "./i18n.js";
 import { askForKey, keyHeaders } from "./key.js";
 import { Languages } from "./languages.js";
 import { eventData } from "./sse.js";
 
-const UNAVAILABLE = new Set(["starting", "draining", "engine_dead", "unavailable", "no_connection"]);
+const UNAVAILABLE = new Set(["starting", "draining", "engine_dead", "unavailable", "no_connection", "broken_off"]);
 const HIGHEST_DELAY_S = 60;
-const WITHOUT_KEY = { unauthenticated: "This server needs a key.", invalid_key: "The server does not know this key." };
+const PLAIN = new Set(["starting", "draining", "unauthenticated", "invalid_key"]); // the page says them better than the server
 
-/** What the server said was wrong, or that it said nothing at all (`no_connection`). */
+/** What the server said was wrong, or that it said nothing at all (`no_connection`), or not all (`broken_off`). */
 export class ServerError extends Error {
-  constructor(code, message, retryAfterS = null) {
-    super(message);
+  /** @param {string} code @param {string} [message] the server's words */
+  constructor(code, message = "", retryAfterS = null) {
+    super(message || code);
+    this.said = PLAIN.has(code) ? "" : message.charAt(0).toUpperCase() + message.slice(1) + (!message || /[.!?]$/.test(message) ? "" : ".");
     this.code = code;
     this.retryAfterS = retryAfterS;
   }
@@ -30,10 +33,17 @@ export class ServerError extends Error {
     return this.code === "queue_full";
   }
 
-  /** The message for a reader: the server's begin small and end without a stop, as fits a log. */
+  /** What it means for a reader: the server's words, or in another language the page's for its code. */
   get sentence() {
-    const { message } = this;
-    return message.charAt(0).toUpperCase() + message.slice(1) + (/[.!?]$/.test(message) ? "" : ".");
+    const { code, said } = this;
+    if (said && speaksAsServer) return said;
+    if (code.startsWith("http_")) return t("error.http", { status: code.slice(5) });
+    return t(has(`error.${code}`) ? `error.${code}` : "error.internal_error");
+  }
+
+  /** The server's words, where the sentence is not theirs; or "". */
+  get detail() {
+    return speaksAsServer ? "" : this.said;
   }
 }
 
@@ -61,15 +71,14 @@ export async function request(path, { wanted = false, ...options } = {}) {
 
 function asServerError(error) {
   if (error instanceof ServerError || error.name === "AbortError") return error;
-  return new ServerError("no_connection", "The server does not answer.");
+  return new ServerError("no_connection");
 }
 
 async function refusal(response) {
   const said = await response.json().catch(() => null);
   const code = said?.error?.code ?? (response.status === 503 ? "unavailable" : `http_${response.status}`);
-  const message = WITHOUT_KEY[code] ?? said?.error?.message ?? `The server answered ${response.status} ${response.statusText}.`;
   const retryAfterS = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
-  return new ServerError(code, message, Number.isNaN(retryAfterS) ? null : Math.min(retryAfterS, HIGHEST_DELAY_S));
+  return new ServerError(code, said?.error?.message, Number.isNaN(retryAfterS) ? null : Math.min(retryAfterS, HIGHEST_DELAY_S));
 }
 
 export const JSON_BODY = { "Content-Type": "application/json" };
@@ -138,7 +147,7 @@ export async function* translate({ source, ...fields }, signal) {
   } catch (error) {
     throw asServerError(error);
   }
-  throw new ServerError("no_connection", "The connection broke off before the translation was whole.");
+  throw new ServerError("broken_off");
 }
 
 /** Up to so many other translations of the text of a request: `[{text, confidence, warnings}]`. */

@@ -5,6 +5,7 @@
 
 import { byId, el, say } from "./dom.js";
 import { count } from "./format.js";
+import { t } from "./i18n.js";
 
 const MOST_SQUARES = 128;
 const FEW = 16; // fit one row, large
@@ -23,8 +24,8 @@ export class Slots {
     if (this.squares.length) this.fill(running, peak);
     else this.level(running, peak);
     this.line(waiting);
-    say(byId("slots-figure"), `${count(running)} of ${count(slots)} running, ${count(waiting)} waiting`);
-    this.row.setAttribute("aria-label", `Slots: ${count(running)} of ${count(slots)} run a sequence, ${count(peak)} at most`);
+    say(byId("slots-figure"), t("engine.slots_figure", { running, slots, waiting }));
+    this.row.setAttribute("aria-label", t("engine.slots_words", { running, slots, peak }));
   }
 
   build(slots) {

@@ -6,6 +6,7 @@
  * @typedef {{id?: string, source: string, target: string, text: string, translation: string, updated_at?: string}} Entry
  */
 
+import { t } from "./i18n.js";
 import { JSON_BODY, json, request } from "./server.js";
 
 const PER_PAGE = 100; // entries of a page
@@ -33,7 +34,7 @@ export const remove = (kind, id) => request(pathOf(kind, id), { method: "DELETE"
 /** Whose it is, in words, where that is not clear: a server without keys has one owner of all. */
 export function ownerOf({ shared, changeable, shareable }) {
   if (!shared || (changeable && !shareable)) return "";
-  return changeable ? "shared with everyone" : "shared with everyone, changed by those who run this server";
+  return t(changeable ? "collections.shared" : "collections.shared_fixed");
 }
 
 /** Pairs of languages that it has entries for: `[{source, target, entry_count}]`. */

@@ -2,6 +2,7 @@
 
 import { el, say } from "./dom.js";
 import { duration, durationMark } from "./format.js";
+import { t } from "./i18n.js";
 import { mark } from "./languages.js";
 
 const SHORTEST_AXIS_S = 0.5;
@@ -29,7 +30,7 @@ export class Row {
     this.times = el("p", { class: "times figure" });
     const said = el("span", {}, text);
     mark(said, language);
-    const kind = el("span", { class: "visually-hidden" }, `${long ? "Long" : "Short"}, ${languageName}: `);
+    const kind = el("span", { class: "visually-hidden" }, `${t(long ? "burst.long" : "burst.short", { language: languageName })} `);
     const chip = el("span", { class: "chip", "aria-hidden": "true" }, language);
     const track = el("div", { class: "track", "aria-hidden": "true" }, this.wait, this.decode);
     const source = el("p", { class: "text" }, kind, chip, said);
@@ -57,12 +58,13 @@ export class Row {
     if (this.doneS !== null) return;
     this.failed = true;
     this.element.dataset.phase = "failed";
-    say(this.times, "not done");
+    say(this.times, t("burst.not_done"));
   }
 
   report() {
-    const done = this.doneS === null ? [] : [hidden(", done "), el("b", {}, duration(this.doneS))];
-    this.times.replaceChildren(hidden("First token "), el("span", {}, duration(this.firstS)), ...done);
+    const said = [t("burst.first_at", { time: duration(this.firstS) }), ...(this.doneS === null ? [] : [t("burst.done_at", { time: duration(this.doneS) })])];
+    const seen = (tag, seconds) => (seconds === null ? [] : [el(tag, { "aria-hidden": "true" }, duration(seconds))]);
+    this.times.replaceChildren(hidden(said.join(", ")), ...seen("span", this.firstS), ...seen("b", this.doneS));
   }
 
   draw(nowS, axisS) {

@@ -6,13 +6,14 @@
 import { Alternatives } from "./alternatives.js";
 import { byId, el, say } from "./dom.js";
 import { remark } from "./examples.js";
-import { ago, certainty, plural } from "./format.js";
+import { showFault, warningOf } from "./faults.js";
+import { ago, certainty } from "./format.js";
+import { t } from "./i18n.js";
 import { mark } from "./languages.js";
 import * as server from "./server.js";
 
 const PAUSE_S = 0.4; // of typing, before it is worth a request
 const SHORTEST_RETRY_S = 1;
-const KNOWN_WAITS = { starting: "The engine is starting.", draining: "The server is shutting down." };
 
 export class Translator {
   /**
@@ -204,17 +205,17 @@ export class Translator {
   }
 
   measure(translation) {
-    const found = translation.detected ? `${this.detectedName(translation)} detected` : "";
+    const found = translation.detected ? this.detection(translation) : "";
     say(this.measured, [found, certainty(translation)].filter(Boolean).join(" · "));
   }
 
-  detectedName({ source }) {
-    return known(source) ? this.pair.languages.name(source) : "no language";
+  detection({ source }) {
+    return known(source) ? t("translate.detected", { language: this.pair.languages.name(source) }) : t("translate.nothing_detected");
   }
 
   remarks(translation) {
-    const remarks = translation.warnings.map((warning) => warning.message);
-    if (translation.finish_reason === "unchanged" && !remarks.length) return ["Nothing to translate: this is the text as it was."];
+    const remarks = translation.warnings.map((warning) => warningOf(warning, this.pair.languages.name(translation.source)));
+    if (translation.finish_reason === "unchanged" && !remarks.length) return [t("translate.unchanged")];
     return remarks;
   }
 
@@ -226,12 +227,12 @@ export class Translator {
 
   async waitForServer(error, signal) {
     const beganMs = performance.now();
-    const clock = this.showWithClock(`${KNOWN_WAITS[error.code] ?? error.sentence} The text will be translated as soon as the server is ready.`);
+    const clock = this.showWithClock(`${error.sentence} ${t("translate.waits")}`);
     await server.untilReady(signal, () => say(clock, ` ${ago((performance.now() - beganMs) / 1000)}`));
   }
 
   async waitInLine(error, signal) {
-    const clock = this.showWithClock(`${error.sentence} Trying again shortly.`);
+    const clock = this.showWithClock(`${error.sentence} ${t("translate.retries")}`);
     for (let left = error.retryAfterS ?? SHORTEST_RETRY_S; left > 0; left -= 1) {
       say(clock, ` ${left} s`);
       await server.pause(1, signal);
@@ -244,9 +245,10 @@ export class Translator {
   }
 
   blame(error) {
-    this.report(error.sentence ?? error.message);
+    const note = el("p");
+    this.notes.replaceChildren(note);
     this.notes.dataset.kind = "error";
-    if (!(error instanceof server.ServerError)) throw error;
+    showFault(note, error);
   }
 
   /** Remarks below the translation, texts or elements; none clears them. */
@@ -265,18 +267,18 @@ export class Translator {
   describeSource() {
     const characters = [...this.source.value].length;
     this.clearButton.hidden = !characters;
-    say(byId("source-size"), characters ? plural(characters, "character") : "");
+    say(byId("source-size"), characters ? t("count.characters", { count: characters }) : "");
     mark(this.source, this.pair.source);
   }
 
   async copy() {
     try {
       await copyText(this.output);
-      say(this.copyButton, "Copied");
+      say(this.copyButton, t("translate.copied"));
     } catch {
-      say(this.copyButton, "Not allowed");
+      say(this.copyButton, t("translate.not_allowed"));
     }
-    setTimeout(() => say(this.copyButton, "Copy"), 1500);
+    setTimeout(() => say(this.copyButton, t("translate.copy")), 1500);
   }
 }
 
