@@ -12,7 +12,7 @@ from playwright.async_api import Dialog, FilePayload, Locator, Page, Route, expe
 from dragoman.service.stack import account_store
 from dragoman.storage.database import Database
 from dragoman.types import Account
-from tests.browser.conftest import documents_serving, open_page
+from tests.browser.conftest import choose_language, documents_serving, open_page
 from tests.browser.stage import make_service, serving
 from tests.waiting import until
 
@@ -39,8 +39,8 @@ async def test_a_glossary_is_made_of_a_file_searched_changed_and_used(page: Page
         await page.click("nav >> text=Glossaries")
         await expect(page.locator("#collections-empty")).to_be_visible()
         await page.set_input_files("#make-file", file("broken.csv", "one,two,three"))
-        await page.select_option("#make-source", "en")
-        await page.select_option("#make-target", "ko")
+        await choose_language(page, "#make-source", "en")
+        await choose_language(page, "#make-target", "ko")
         await page.click("#make button")
         await expect(page.locator("#collections-fault")).to_contain_text("3 columns")
         await page.set_input_files("#make-file", file("trains.csv", TERMS))

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import Page, Request, expect
 
-from tests.browser.conftest import open_engine, open_page
+from tests.browser.conftest import choose_language, open_engine, open_page
 from tests.browser.stage import SLOTS, Stage, make_service, serving
 from tests.replicas import ReplicasHere
 from tests.waiting import until
@@ -127,7 +127,7 @@ async def test_a_burst_that_is_refused_says_why(live: Page, stage: Stage) -> Non
 
 async def test_a_burst_is_never_in_the_language_that_it_is_translated_into(live: Page) -> None:
     for target in ("ja", "en"):
-        await live.select_option("#target-language", target)
+        await choose_language(live, "#target-language", target)
         spans = live.locator(f"#burst-rows .text [lang={target}]")
         await expect(spans).to_have_count(0)
         await expect(live.locator("#burst-rows .text [lang]")).to_have_count(25)

@@ -12,7 +12,7 @@ from playwright.async_api import BrowserContext, Page, expect
 from dragoman.service.stack import account_store
 from dragoman.storage.database import Database
 from dragoman.types import Account, KeyRole
-from tests.browser.conftest import audit
+from tests.browser.conftest import audit, choose_language
 from tests.browser.stage import Stage, make_service, serving
 
 pytestmark = pytest.mark.browser
@@ -48,7 +48,7 @@ async def test_a_key_is_asked_for_once_and_kept_for_the_tab(
     await enter(page, keys["operator"])
     await expect(page.locator("#key-dialog")).to_be_hidden()
     for _ in range(2):
-        await page.select_option("#target-language", "ko")
+        await choose_language(page, "#target-language", "ko")
         await page.fill("#source", "hello")
         await expect(page.locator("#output[data-phase=done]")).to_have_text("ko:hello")
         await page.reload()
@@ -64,7 +64,7 @@ async def test_a_key_that_is_no_operators_translates_and_shows_no_statistics(
     stage, keys = keyed_stage
     await page.goto(stage.url)
     await enter(page, keys["translate"])
-    await page.select_option("#target-language", "ko")
+    await choose_language(page, "#target-language", "ko")
     await page.fill("#source", "hello")
     await expect(page.locator("#output[data-phase=done]")).to_have_text("ko:hello")
     await page.goto(f"{stage.url}engine")
@@ -79,7 +79,7 @@ async def faults(page: Page) -> list[Any]:
 
 
 async def translates(page: Page) -> None:
-    await page.select_option("#target-language", "ko")
+    await choose_language(page, "#target-language", "ko")
     await page.fill("#source", "hello")
     await expect(page.locator("#output[data-phase=done]")).to_have_text("ko:hello")
 

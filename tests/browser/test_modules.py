@@ -61,6 +61,27 @@ async def test_a_reader_that_stops_early_frees_the_stream(module_page: Page) -> 
     assert await run(module_page, "sse", body) is True
 
 
+@pytest.mark.parametrize(
+    ("text", "translation", "pairs"),
+    [
+        ("One. Two.", "Eins. Zwei.", [("One.", "Eins."), ("Two.", "Zwei.")]),
+        ("One. Two.\n\nThree.", "Eins, zwei.\n\nDrei.", [("One. Two.", "Eins, zwei."), ("Three.", "Drei.")]),
+        ("🚉 駅です。海です。", "Station. Sea.", [("🚉 駅です。", "Station."), ("海です。", "Sea.")]),
+        ("One.\nTwo.", "Eins. Zwei.", [("One.", "Eins."), ("Two.", "Zwei.")]),
+        ("One.\nTwo.", "Eins, zwei.", []),
+        ("", "", []),
+    ],
+)
+async def test_sentences_are_paired_with_their_translations(
+    module_page: Page, text: str, translation: str, pairs: list[tuple[str, str]]
+) -> None:
+    body = """
+        const parts = ({ source, target }) => [a[0].slice(...source), a[1].slice(...target)];
+        return m.pairsOf(a[0], a[1], "en", "de").map(parts);
+    """
+    assert [tuple(pair) for pair in await run(module_page, "alignment", body, text, translation)] == pairs
+
+
 async def test_every_file_is_of_one_kind(module_page: Page) -> None:
     extensions = [extension for one in all_formats() for extension in one.extensions]
     kinds = await run(module_page, "filekinds", "return m.kindsOf(a[0])", [*extensions, "new"])
@@ -79,7 +100,7 @@ async def test_every_file_is_of_one_kind(module_page: Page) -> None:
     ],
 )
 async def test_directions_follow_the_script(module_page: Page, tag: str, direction: str) -> None:
-    assert await run(module_page, "languages", "return m.direction(a[0])", tag) == direction
+    assert await run(module_page, "i18n", "return m.direction(a[0])", tag) == direction
 
 
 HISTORY = """

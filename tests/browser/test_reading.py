@@ -115,8 +115,8 @@ async def reached_by_tab(page: Page, count: int) -> list[str]:
 async def test_the_keyboard_reaches_everything_in_reading_order(live: Page, stage: Stage) -> None:
     await live.fill("#source", "hello")
     await expect(live.locator("#copy")).to_be_enabled()
-    assert await reached_by_tab(live, 17) == [
-        *("Text", "Documents", "Glossaries", "Memories", "Engine", "API"),
+    assert await reached_by_tab(live, 18) == [
+        *("Text", "Documents", "Glossaries", "Memories", "Engine", "API", "page-language"),
         *(
             "source-language",
             "swap",
@@ -132,12 +132,12 @@ async def test_the_keyboard_reaches_everything_in_reading_order(live: Page, stag
         ),
     ]
     await live.click("text=Documents")
-    assert (await reached_by_tab(live, 12))[6:] == [
+    assert (await reached_by_tab(live, 13))[7:] == [
         *("source-language", "swap", "target-language", "file", "Kinds of files", "Options and glossary"),
     ]
     await open_engine(live, stage)
-    assert await reached_by_tab(live, 7) == [
-        *("Translate", "Engine", "API", "Metrics", "The same as a table", "target-language", "send"),
+    assert await reached_by_tab(live, 8) == [
+        *("Translate", "Engine", "API", "Metrics", "page-language", "The same as a table", "target-language", "send"),
     ]
 
 

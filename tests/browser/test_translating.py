@@ -7,16 +7,17 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from playwright.async_api import Page, expect
 
 from dragoman.text.confidence import ConfidenceModel, RecentScores, Regression
 from dragoman.types import TokenLogprobs
-from tests.browser.conftest import documents_serving, open_document, open_page
+from tests.browser.conftest import choose_language, documents_serving, open_document, open_page
 from tests.browser.stage import Stage, make_service, serving
 from tests.telemetry.traffic.making import text
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 pytestmark = pytest.mark.browser
 
@@ -95,7 +96,7 @@ async def test_the_finished_translation_alone_is_announced(live: Page) -> None:
 
 
 async def test_source_and_output_carry_their_language_and_direction(live: Page) -> None:
-    await live.select_option("#target-language", "ar")
+    await choose_language(live, "#target-language", "ar")
     await live.fill("#source", "This grilled fish is too salty.")
     output = live.locator("#output[data-phase=done]")
     await expect(output).to_have_attribute("lang", "ar")
@@ -103,7 +104,7 @@ async def test_source_and_output_carry_their_language_and_direction(live: Page) 
     source = live.locator("#source")
     await expect(source).to_have_attribute("lang", "en")
     await expect(source).to_have_attribute("dir", "ltr")
-    await live.select_option("#source-language", "ar")
+    await choose_language(live, "#source-language", "ar")
     await expect(source).to_have_attribute("dir", "rtl")
 
 
@@ -113,41 +114,103 @@ async def test_swapping_makes_the_translation_the_source(live: Page) -> None:
     await expect(live.locator("#output[data-phase=done]")).to_have_text("제 딸은 디자이너예요.")
     await live.click("#swap")
     await expect(live.locator("#source")).to_have_value("제 딸은 디자이너예요.")
-    await expect(live.locator("#source-language")).to_have_value("ko")
-    await expect(live.locator("#target-language")).to_have_value("en")
+    await expect(live.locator("#source-language")).to_have_attribute("data-value", "ko")
+    await expect(live.locator("#target-language")).to_have_attribute("data-value", "en")
     await expect(live.locator("#output[data-phase=done]")).to_have_text("My daughter is a designer.")
 
 
 async def test_choosing_the_other_side_s_language_swaps(live: Page) -> None:
-    await live.select_option("#source-language", "en")
-    await live.select_option("#target-language", "en")
-    await expect(live.locator("#source-language")).to_have_value("ko")
+    await choose_language(live, "#source-language", "en")
+    await choose_language(live, "#target-language", "en")
+    await expect(live.locator("#source-language")).to_have_attribute("data-value", "ko")
 
 
 async def test_languages_are_remembered_and_texts_are_not(live: Page) -> None:
-    await live.select_option("#source-language", "zh")
-    await live.select_option("#target-language", "ar")
+    await choose_language(live, "#source-language", "zh")
+    await choose_language(live, "#target-language", "ar")
     await live.fill("#source", "谢谢")
     await live.reload()
-    await expect(live.locator("#source-language")).to_have_value("zh")
-    await expect(live.locator("#target-language")).to_have_value("ar")
+    await expect(live.locator("#source-language")).to_have_attribute("data-value", "zh")
+    await expect(live.locator("#target-language")).to_have_attribute("data-value", "ar")
     assert "谢谢" not in await live.evaluate("JSON.stringify(localStorage)")
-    recent = live.locator("#target-language optgroup").first.locator("option")
-    assert await recent.evaluate_all("all => all.map((one) => one.value)") == ["ar", "ko"]
+    await live.click("#target-language")
+    recent = live.get_by_role("group", name="Recent").get_by_role("option")
+    assert await recent.evaluate_all("all => all.map((one) => one.dataset.value)") == ["ar", "ko"]
 
 
-async def test_arrow_keys_go_through_all_languages(live: Page) -> None:
-    await live.focus("#target-language")
-    await live.keyboard.press("Home")
-    served = await live.locator("#target-language option:enabled").count()
-    reached: list[str] = []
-    for _ in range(served):
-        await live.keyboard.press("ArrowDown")
-        reached.append(await live.input_value("#target-language"))
-    assert len(set(reached)) > 4  # more than are recent
+@pytest.mark.parametrize("typed", ["kor", "한국", "ko", "KOREAN"])
+async def test_a_language_is_found_by_its_names_and_its_code(live: Page, typed: str) -> None:
+    await choose_language(live, "#target-language", "ja")
+    box = live.get_by_role("combobox", name="To")
+    await box.focus()
+    await live.keyboard.insert_text(typed)
+    found = live.locator("#target-language ~ [role=listbox] [role=option]")
+    await expect(found).to_have_text(["Korean · 한국어"])
+    await expect(box).to_have_attribute("aria-activedescendant", str(await found.get_attribute("id")))
+    await live.keyboard.press("Enter")
+    await expect(box).to_have_attribute("data-value", "ko")
+    await expect(box).to_have_value("Korean · 한국어")
+    await expect(box).to_be_focused()
+    await expect(box).to_have_attribute("aria-expanded", "false")
+
+
+async def test_arrow_keys_go_through_the_languages_and_escape_leaves_what_was_chosen(live: Page) -> None:
+    box = live.locator("#target-language")
+    await box.focus()
+    await live.keyboard.press("ArrowDown")
+    active = live.locator("[role=option][data-active]")
+    reached: list[str] = [str(await active.get_attribute("data-value"))]
+    assert reached == ["ko"]
+    await live.keyboard.press("Alt+ArrowUp")
+    await expect(live.get_by_role("listbox")).to_have_count(0)
+    await live.keyboard.press("ArrowDown")
+    for _ in range(6):
+        await live.keyboard.press("ArrowUp")
+        reached.append(str(await active.get_attribute("data-value")))
+    assert {"ar", "ko", "ja", "en", "zh"} <= {*reached}
+    await live.keyboard.press("Escape")
+    await expect(box).to_have_attribute("data-value", "ko")
+    await live.keyboard.insert_text("no language")
+    await expect(live.get_by_role("listbox")).to_have_text("No language found")
     await live.focus("#source")
-    recent = live.locator("#target-language optgroup").first.locator("option").first
-    await expect(recent).to_have_attribute("value", reached[-1])
+    await expect(box).to_have_value("Korean · 한국어")
+
+
+SENTENCES = "[...CSS.highlights.get('sentence') ?? []].map(String)"
+
+
+async def test_a_sentence_and_its_translation_are_highlighted_together(live: Page) -> None:
+    pairs = [
+        ["My daughter is a designer.", "제 딸은 디자이너예요."],
+        ["This grilled fish is too salty.", "이 생선구이는 너무 짜요."],
+        ["The bakery is across from the stadium.", "빵집은 경기장 맞은편에 있어요."],
+    ]
+    await live.fill("#source", "{} {}\n{}".format(*(source for source, _ in pairs)))
+    await expect(live.locator("#output[data-phase=done]")).to_have_text(" ".join(target for _, target in pairs))
+    await live.evaluate("source.setSelectionRange(30, 30)")
+    await expect_sentences(live, pairs[1])
+    await live.focus("#copy")
+    await expect_sentences(live, [])
+    await live.keyboard.press("Shift+Tab")
+    await expect(live.locator("#output")).to_be_focused()
+    for pair in pairs:
+        await expect_sentences(live, pair)
+        await live.keyboard.press("ArrowRight")
+    await live.focus("#copy")
+    for side in ("#source", "#output"):
+        await live.locator(side).hover(position={"x": 60, "y": 34})
+        await expect_sentences(live, pairs[0])
+        await live.mouse.move(0, 0)
+        await expect_sentences(live, [])
+    await live.fill("#source", "It rained.")
+    await expect_sentences(live, [])
+
+
+async def expect_sentences(page: Page, wanted: list[str]) -> None:
+    deadline_s = monotonic() + HANG_S
+    while (found := await page.evaluate(SENTENCES)) != wanted:
+        assert monotonic() < deadline_s, found
+        await asyncio.sleep(0.02)
 
 
 async def test_an_address_of_no_view_shows_the_texts(live: Page, stage: Stage) -> None:
@@ -171,13 +234,13 @@ async def test_the_history_is_kept_in_the_browser_while_the_reader_wants_it(live
         await live.fill("#source", typed)
         await expect(output).to_have_text(" ".join(f"ko:{word}" for word in typed.split()))
     await expect(kept).to_have_text(["hello thereko:hello ko:there", "good evening, allko:good ko:evening, ko:all"])
-    await live.select_option("#target-language", "ja")
+    await choose_language(live, "#target-language", "ja")
     await expect(kept).to_have_count(3)
     await live.reload()
     await live.click("#past summary")
     await kept.nth(2).click()
     await expect(output).to_have_text("ko:good ko:evening, ko:all")
-    await expect(live.locator("#source-language")).to_have_value("en")
+    await expect(live.locator("#source-language")).to_have_attribute("data-value", "en")
     await expect(live.locator("#source")).to_be_focused()
     await live.evaluate("""() => {
         const past = (text, translation) => ({text, translation, source: "en", target: "ko"});
@@ -195,8 +258,8 @@ async def test_a_remembered_language_that_is_no_longer_served_is_forgotten(page:
     await page.goto(stage.url)
     await page.evaluate("""localStorage.setItem("dragoman.languages", '{"source": "xx", "target": "yy"}')""")
     await page.reload()
-    await expect(page.locator("#source-language")).to_have_value("")
-    await expect(page.locator("#target-language")).not_to_have_value("")
+    await expect(page.locator("#source-language")).to_have_attribute("data-value", "")
+    await expect(page.locator("#target-language")).not_to_have_attribute("data-value", "")
 
 
 async def test_the_text_is_of_the_format_that_was_chosen(live: Page) -> None:
@@ -365,14 +428,14 @@ async def test_doubtful_translations_are_marked_and_the_packaged_model_is_explai
         await expect(page.locator("#packaged-model")).to_contain_text("dragoman serve --model")
         await page.fill("#source", "one two")
         await expect(page.locator("#output[data-doubtful]")).to_have_text("ko:one ko:two")
-        await expect(page.locator("#measured")).to_contain_text("confidence 20 %")
+        await expect(page.locator("#measured")).to_contain_text("confidence 20%")
         await expect(page.locator("#notes p")).to_have_count(1)
         await page.fill("#source", "")
         await expect(page.locator("#output[data-doubtful]")).to_have_count(0)
 
 
 @pytest.mark.parametrize(
-    ("recent", "shown"), [(None, "confidence 20 %"), (RecentScores([-5.0, -1.0, -1.0, -1.0, -1.0]), "")]
+    ("recent", "shown"), [(None, "confidence 20%"), (RecentScores([-5.0, -1.0, -1.0, -1.0, -1.0]), "")]
 )
 async def test_a_confidence_is_a_share_only_where_the_model_is_calibrated(
     page: Page, tmp_path: Path, recent: RecentScores | None, shown: str
@@ -389,7 +452,7 @@ async def test_a_confidence_is_a_share_only_where_the_model_is_calibrated(
         await page.get_by_role("button", name="Alternatives").click()
         await expect(page.locator(".others .figure")).to_have_count(3)
         said = await page.locator("main").inner_text()
-        assert said.count("confidence 20 %") == (4 if shown else 0)
+        assert said.count("confidence 20%") == (4 if shown else 0)
         assert ("confidence" in said) is bool(shown)
 
 
@@ -435,7 +498,7 @@ async def test_the_most_similar_example_is_shown_with_the_words_in_which_it_diff
     await live.route("**/v1/translate", lambda route: route.fulfill(body=body, content_type="text/event-stream"))
     await live.fill("#source", "Where is the train station?")
     remark = live.locator("#notes .example")
-    await expect(remark).to_contain_text("3 examples, 87 % similar")
+    await expect(remark).to_contain_text("3 examples, 87% similar")
     await expect(remark.locator("q")).to_have_text([best["source"], best["translation"]])
     assert "".join(await remark.locator("q b").all_text_contents()) == "<b>bus</b>"
     assert await remark.locator("q").evaluate_all("all => all.map((one) => one.lang)") == ["en", "ko"]
@@ -459,13 +522,13 @@ async def test_a_translation_is_stopped_and_the_box_emptied(slow: Page, slow_sta
 
 async def test_the_reader_s_language_is_the_first_target_unless_the_text_is_in_it(page: Page, stage: Stage) -> None:
     await page.goto(stage.url)
-    await expect(page.locator("#target-language")).to_have_value("en")
+    await expect(page.locator("#target-language")).to_have_attribute("data-value", "en")
     await page.fill("#source", "My daughter is a designer.")
-    await expect(page.locator("#target-language")).to_have_value("ar")
+    await expect(page.locator("#target-language")).to_have_attribute("data-value", "ar")
     await expect(page.locator("#output[data-phase=done]")).not_to_have_text("My daughter is a designer.")
-    await page.select_option("#target-language", "en")  # who chooses it gets it
+    await choose_language(page, "#target-language", "en")  # who chooses it gets it
     await expect(page.locator("#output[data-phase=done]")).to_have_text("My daughter is a designer.")
-    await expect(page.locator("#target-language")).to_have_value("en")
+    await expect(page.locator("#target-language")).to_have_attribute("data-value", "en")
 
 
 async def test_source_and_translation_stay_beside_each_other_when_they_are_long(live: Page) -> None:

@@ -23,6 +23,7 @@ export class Picker extends EventTarget {
     this.groups = [];
     this.chosen = "";
     this.disabledValues = new Set();
+    this.typed = "";
     this.options = []; // those that are listed
     this.active = -1; // which of them
     this.list = el("div", { class: "choices-list", role: "listbox", id: `choices-${++lists}`, hidden: "", tabindex: "-1" });
@@ -62,7 +63,8 @@ export class Picker extends EventTarget {
   /** Offer these; what was chosen stays, if it is among them. @param {Group[]} groups */
   fill(groups) {
     this.groups = groups;
-    if (!this.isOpen) this.value = this.chosen;
+    if (this.isOpen) this.open(this.typed);
+    else this.value = this.chosen;
   }
 
   /** Values that cannot be chosen. @param {(value: string) => boolean} isAllowed */
@@ -72,6 +74,7 @@ export class Picker extends EventTarget {
 
   /** List what is found by some letters; all without. */
   open(typed = "") {
+    this.typed = typed;
     const wanted = folded(typed.trim());
     const seen = new Set();
     const finds = ({ value, found }) => !wanted || (!seen.has(value) && seen.add(value) && found.some((one) => folded(one).split(/[\s()·,-]+/).some((word) => word.startsWith(wanted)) || folded(one).startsWith(wanted)));
@@ -102,6 +105,7 @@ export class Picker extends EventTarget {
     this.status.textContent = "";
     this.box.setAttribute("aria-expanded", "false");
     this.box.removeAttribute("aria-activedescendant");
+    this.box.dataset.value = this.chosen;
     this.box.value = this.all.find(({ value }) => value === this.chosen)?.title ?? "";
   }
 

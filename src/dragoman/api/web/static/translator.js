@@ -3,6 +3,7 @@
  * Knows the pair of languages, the options and the server; nothing of the engine.
  */
 
+import { Alignment } from "./alignment.js";
 import { Alternatives } from "./alternatives.js";
 import { byId, el, say } from "./dom.js";
 import { remark } from "./examples.js";
@@ -27,6 +28,7 @@ export class Translator {
     this.options = options;
     this.source = byId("source");
     this.output = byId("output");
+    this.alignment = new Alignment(this.source, this.output);
     this.notes = byId("notes");
     this.measured = byId("measured");
     this.copyButton = byId("copy");
@@ -84,6 +86,7 @@ export class Translator {
     this.running?.abort();
     this.running = null;
     this.stopButton.hidden = true;
+    this.alignment.clear();
     this.alternatives.clear();
   }
 
@@ -184,6 +187,7 @@ export class Translator {
     this.measure(translation);
     this.report(...this.remarks(translation), ...shown(translation, request));
     this.announce(translation.text, request.target);
+    this.alignment.show(known(translation.source), request.target);
     this.alternatives.offer(request, translation);
     this.onDone({ text: request.text, source: request.source || known(translation.source), target: request.target, translation: translation.text });
   }
@@ -191,6 +195,7 @@ export class Translator {
   /** Show another translation in place of this one. */
   choose(translation) {
     this.present(translation);
+    this.alignment.show(this.source.lang, this.pair.target);
     this.report(...this.remarks(translation));
     this.announce(translation.text, this.pair.target);
   }
