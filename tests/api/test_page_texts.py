@@ -118,3 +118,17 @@ def test_the_catalogue_can_be_translated_as_a_file() -> None:
     assert places | left == catalogue(SOURCE).keys()
     assert all(len(one.text.split()) <= 4 for one in content.left)
     assert not content.warnings
+
+
+def test_style_sheets_name_no_side_of_the_line() -> None:
+    """In a language that is written from right to left, the beginning of a line is at its other end."""
+    sides = re.compile(
+        r"(?:margin|padding|border)-(?:left|right)|(?:text-align|float|clear): (?:left|right)|[{;\s](?:left|right):"
+    )
+    found = {path.name: sides.findall(path.read_text(encoding="utf-8")) for path in STATIC.glob("*.css")}
+    assert len(found) > 5
+    assert not {name: sides for name, sides in found.items() if sides}
+    scripts = [
+        path for path in STATIC.glob("*.js") if re.search(r"\.style\.(left|right)\b", path.read_text(encoding="utf-8"))
+    ]
+    assert scripts == []

@@ -128,6 +128,7 @@ async def audit(page: Page, name: str) -> list[Any]:
 
 async def choose_language(page: Page, picker: str, tag: str) -> None:
     """Choose a language in one of the pickers, "" to have it detected."""
+    await expect(page.locator(picker)).not_to_have_value("")  # the languages are there
     await page.click(picker)
     await page.locator(f"[role=option][data-value='{tag}']").last.click()
     await expect(page.locator(picker)).to_have_attribute("data-value", tag)

@@ -118,6 +118,7 @@ function offerLocales(menu) {
     } catch {
       return; // a forbidden store: the browser's languages decide
     }
-    location.reload(); // the browser keeps what is typed
+    dispatchEvent(new Event("localechange")); // what is typed is to be kept
+    location.reload();
   });
 }

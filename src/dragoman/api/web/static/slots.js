@@ -48,7 +48,7 @@ export class Slots {
   level(running, peak) {
     const share = (number) => `${(100 * Math.min(number / this.slots, 1)).toFixed(2)}%`;
     this.fillBar.style.width = share(running);
-    this.peakBar.style.left = share(peak);
+    this.peakBar.style.insetInlineStart = share(peak);
   }
 
   line(waiting) {

@@ -72,7 +72,7 @@ export class Row {
     const share = (seconds) => `${(100 * Math.max(seconds, 0)) / axisS}%`;
     const firstS = this.firstS ?? nowS;
     this.wait.style.width = share(firstS);
-    this.decode.style.left = share(firstS);
+    this.decode.style.insetInlineStart = share(firstS);
     this.decode.style.width = share((this.doneS ?? nowS) - firstS);
   }
 }
@@ -109,7 +109,7 @@ export class Timeline {
     const ticks = Array.from({ length: Math.floor(axisS / step) + 1 }, (_, at) => {
       const share = (at * step) / axisS;
       const tick = el("span", {}, share > LAST_LABEL ? "" : durationMark(at * step));
-      tick.style.left = `${100 * share}%`;
+      tick.style.insetInlineStart = `${100 * share}%`;
       return tick;
     });
     this.axis.replaceChildren(...ticks);

@@ -15,6 +15,7 @@ import * as server from "./server.js";
 
 const PAUSE_S = 0.4; // of typing, before it is worth a request
 const SHORTEST_RETRY_S = 1;
+const KEPT = "dragoman.text"; // in the tab's store, while the page is loaded in another language
 
 export class Translator {
   /**
@@ -51,6 +52,8 @@ export class Translator {
     this.clearButton.addEventListener("click", () => this.empty());
     this.stopButton.addEventListener("click", () => this.stop());
     this.source.addEventListener("scroll", () => follow(this.output, this.source));
+    addEventListener("localechange", () => keepText(this.source.value));
+    this.source.value ||= keptText();
     this.pair.addEventListener("swap", () => this.exchange());
     this.pair.addEventListener("change", () => this.start());
     this.options.addEventListener("change", () => this.start());
@@ -284,6 +287,25 @@ export class Translator {
       say(this.copyButton, t("translate.not_allowed"));
     }
     setTimeout(() => say(this.copyButton, t("translate.copy")), 1500);
+  }
+}
+
+function keepText(text) {
+  try {
+    sessionStorage.setItem(KEPT, text);
+  } catch {
+    // a full or forbidden store: the text is typed again
+  }
+}
+
+/** The text that was kept, once. */
+function keptText() {
+  try {
+    const text = sessionStorage.getItem(KEPT) ?? "";
+    sessionStorage.removeItem(KEPT);
+    return text;
+  } catch {
+    return "";
   }
 }
 
