@@ -27,10 +27,16 @@ UNSPACED = {"ja", "ko", "zh"}
 _VALUE = re.compile(r"\{\{\w+\}\}")
 _LATIN = re.compile(r"[A-Za-z]{3,}")
 _NAMES = {
-    *"dragoman Word Writer PowerPoint Impress Excel Calc PDF HTML Markdown XLIFF TMX TSV CSV API URL Ctrl Enter Alt Esc".split(),
-    *"Custom Key key drg edits curl KISS Translator Immersive Translate Zotero Subtitle Edit Weblate Mastodon".split(),
-    *"DeepL OpenAI LibreTranslate CommonMark Docusaurus MDX MkDocs Jekyll Hugo Obsidian Quarto MyST VitePress".split(),
-    *"English Deutsch stage fake cpu".split(),
+    *_LATIN.findall(
+        "dragoman Word Writer PowerPoint Impress Excel Calc PDF HTML Markdown XLIFF TMX TSV CSV API URL Ctrl Enter"
+    ),
+    *_LATIN.findall(
+        "Alt Esc Custom Key key drg edits curl KISS Immersive Translate Translator Zotero Subtitle Edit Weblate"
+    ),
+    *_LATIN.findall(
+        "Mastodon DeepL OpenAI LibreTranslate CommonMark Docusaurus MDX MkDocs Jekyll Hugo Obsidian Quarto MyST"
+    ),
+    *_LATIN.findall("VitePress English Deutsch stage fake cpu"),
 }
 """Names, and what has no other word in these languages."""
 TEXT = "Trains {name}, 42 of them."
@@ -96,9 +102,9 @@ def foreign(locale: str, said: set[str]) -> Iterator[str]:
     for text in said:
         if is_text(text):
             continue
-        if any(pattern.fullmatch(text) for pattern in english(locale)):
-            yield text
-        elif locale in UNSPACED and set(_LATIN.findall(text)) - _NAMES - _USERS:
+        is_english = any(pattern.fullmatch(text) for pattern in english(locale))
+        has_latin = locale in UNSPACED and set(_LATIN.findall(text)) - _NAMES - _USERS
+        if is_english or has_latin:
             yield text
 
 
@@ -291,9 +297,10 @@ async def test_the_language_is_the_browser_s_until_another_one_is_chosen(chromiu
 async def test_plurals_are_those_of_the_language(chromium: Browser, stage: Stage) -> None:
     async with reading(chromium, "fr") as page:
         await page.goto(f"{stage.url}web/icon.svg")
-        said = await page.evaluate(
-            "async () => { const m = await import('/web/i18n.js'); return [0, 1, 2, 1_000_000].map((count) => m.t('count.characters', { count })); }"
-        )
+        said = await page.evaluate("""async () => {
+            const { t } = await import("/web/i18n.js");
+            return [0, 1, 2, 1_000_000].map((count) => t("count.characters", { count }));
+        }""")
         assert said == ["0 caractère", "1 caractère", "2 caractères", "1\u202f000\u202f000 de caractères"]
         for locale in TRANSLATED:
             keys = {key for section in LOCALES[locale].values() for key in section if key.startswith("characters_")}
