@@ -1,5 +1,4 @@
-"""Takes the pictures of docs/page.md that show a document, a glossary or a memory:
-`python -m tests.browser.pictures docs/images`.
+"""Takes the pictures of docs/page.md: `python -m tests.browser.pictures docs/images`.
 
 The server is the tests', over the fake pipeline, which knows the sentences of the document.
 """
@@ -11,9 +10,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Browser, Page, async_playwright, expect
 
-from tests.browser.conftest import documents_serving, installed_chromium, open_document
+from tests.browser.conftest import (
+    documents_serving,
+    installed_chromium,
+    open_document,
+    open_engine,
+    open_page,
+)
 from tests.browser.stage import Stage
 
 TEXT = """# My daughter is a designer.
@@ -26,8 +31,36 @@ I am from China, but I live in Vienna now.
 """
 
 
+LETTER = "My daughter is a designer. The bakery is across from the stadium.\nThis grilled fish is too salty."
+
+
+async def pictures_of_texts(browser: Browser, stage: Stage, folder: Path) -> None:
+    """A text in the English page, with another translation; and in the Japanese one, with a sentence that is pointed at."""
+    for locale, target, name in (("en-GB", "ja", "page-text"), ("ja-JP", "ko", "page-japanese")):
+        context = await browser.new_context(viewport={"width": 1280, "height": 620}, locale=locale)
+        page = await context.new_page()
+        await open_page(page, stage, target)
+        await page.fill("#source", LETTER)
+        await expect(page.locator("#output[data-phase=done]")).not_to_be_empty()
+        if locale == "ja-JP":
+            await page.hover("#output", position={"x": 60, "y": 34})
+        else:
+            await page.click(".options summary")
+        await page.screenshot(path=folder / f"{name}.png")
+        await context.close()
+
+
+async def picture_of_engine(page: Page, stage: Stage, folder: Path) -> None:
+    """The engine after a burst."""
+    await open_engine(page, stage)
+    await page.click("#send")
+    await expect(page.locator("#burst-result")).not_to_be_empty()
+    await page.screenshot(path=folder / "page-engine.png")
+
+
 async def pictures_of_review(page: Page, folder: Path) -> None:
     """A translation with marks that is edited, and a search with its replacements."""
+    await page.screenshot(path=folder / "page-document.png")
     edited = page.locator(".segment").nth(2)
     await edited.locator(".pencil").click()
     await edited.locator(".field").fill("<g1>기차</g1>가 곧 떠나고, 시간은 <g2>이 페이지</g2>에 있어요.")
@@ -69,6 +102,8 @@ async def main(folder: Path) -> None:
                 await open_document(page, stage, TEXT, "letter.md")
                 await pictures_of_review(page, folder)
                 await pictures_of_collections(page, stage, folder)
+                await pictures_of_texts(browser, stage, folder)
+                await picture_of_engine(page, stage, folder)
         await browser.close()
 
 

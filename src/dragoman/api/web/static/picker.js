@@ -34,12 +34,12 @@ export class Picker extends EventTarget {
     if (box.labels[0]) this.list.setAttribute("aria-label", box.labels[0].textContent.trim());
     box.after(this.list, this.status);
     box.addEventListener("focus", () => box.select());
-    box.addEventListener("click", () => this.open());
+    for (const type of ["mousedown", "click"]) box.addEventListener(type, () => this.isOpen || this.open()); // a click alone is assistive technology's
     box.addEventListener("input", (event) => event.isComposing || this.open(box.value));
     box.addEventListener("compositionend", () => this.open(box.value));
     box.addEventListener("keydown", (event) => this.pressed(event));
     box.addEventListener("blur", () => this.close());
-    this.list.addEventListener("pointerdown", (event) => event.preventDefault()); // the focus stays in the box
+    for (const type of ["pointerdown", "mousedown"]) this.list.addEventListener(type, (event) => event.preventDefault()); // the focus stays in the box
     this.list.addEventListener("click", ({ target }) => this.take(this.options.indexOf(target.closest("[role=option]"))));
   }
 
