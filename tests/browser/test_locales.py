@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from playwright.async_api import Browser, FilePayload, Locator, Page, expect
@@ -81,16 +81,16 @@ def english(locale: str) -> tuple[re.Pattern[str], ...]:
 async def spoken(page: Page) -> set[str]:
     """All that the accessibility tree says: names, descriptions and values."""
     session = await page.context.new_cdp_session(page)
-    nodes: list[dict[str, Any]] = (await session.send("Accessibility.getFullAXTree"))["nodes"]
+    tree = cast("Any", await session.send("Accessibility.getFullAXTree"))
+    nodes: list[dict[str, Any]] = tree["nodes"]
     await session.detach()
     said: set[str] = set()
     for node in nodes:
         if node.get("ignored") or node["role"]["value"] == "InlineTextBox":
             continue
-        properties = [one for one in node.get("properties", []) if one["name"] in ("roledescription", "valuetext")]
-        values = [node.get(name, {}) for name in ("name", "description", "value")] + [
-            one["value"] for one in properties
-        ]
+        values: list[dict[str, Any]] = [node.get(name, {}) for name in ("name", "description", "value")]
+        properties = cast("list[dict[str, Any]]", node.get("properties", []))
+        values += [one["value"] for one in properties if one["name"] in ("roledescription", "valuetext")]
         said |= {str(one["value"]).strip() for one in values if one.get("value")}
     assert len(said) > 10
     hints = "all => all.filter((one) => one.checkVisibility()).map((one) => one.placeholder || one.title)"
@@ -109,7 +109,7 @@ def foreign(locale: str, said: set[str]) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def reading(chromium: Browser, locale: str) -> AsyncIterator[Page]:
+async def reading(chromium: Browser, locale: str) -> AsyncGenerator[Page]:
     """A tab of a reader of this language; a script that fails in it fails the test."""
     context = await chromium.new_context(viewport={"width": 1280, "height": 900}, locale=locale)
     page = await context.new_page()
