@@ -1,8 +1,9 @@
 """Measures how smoothly a document of 20,000 segments scrolls: `python -m tests.browser.frames [SEGMENTS]`.
 
-The page is scrolled from the first segment on for ten seconds, 400 pixels in each frame, and then goes to the last segment by its
-link. What is printed is JSON: the times between frames in ms, how many took longer than 50 ms, how many elements the page has at
-most, and how long the last segment took to be there. The server is the tests', over the fake pipeline; headless Chromium draws without a GPU, at 60 frames per second at most.
+The page is scrolled from the first segment on for ten seconds, 400 pixels in each frame, and then goes to the last segment
+by its link. What is printed is JSON: the times between frames in ms, how many took longer than 50 ms, how many elements the
+page has at most, and how long the last segment took to be there. The server is the tests', over the fake pipeline; headless
+Chromium draws without a GPU, at 60 frames per second at most.
 """
 
 from __future__ import annotations
