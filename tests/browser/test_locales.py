@@ -60,22 +60,29 @@ def is_text(said: str) -> bool:
     return copied or said in {*_BROWSERS, "Español", "Français"} or any(one in said for one in _SENTENCES)
 
 
-def patterns(texts: dict[str, dict[str, str]]) -> dict[str, re.Pattern[str]]:
-    """What a reader may be told by a catalogue, by its texts; those with too few words of their own are left out."""
-    found: dict[str, re.Pattern[str]] = {}
-    for section in texts.values():
-        for text in section.values():
-            plain = re.sub(r"</?(kbd|code)>", "", text)
-            if len(_LATIN.findall(_VALUE.sub("", plain))):
-                found[plain] = re.compile(".+".join(map(re.escape, _VALUE.split(plain))))
-    return found
+def plain(locale: str) -> dict[tuple[str, str], str]:
+    """The texts of a catalogue by section and key, without elements."""
+    sections: dict[str, dict[str, str]] = LOCALES[locale]
+    texts = {(section, key): text for section, texts in sections.items() for key, text in texts.items()}
+    return {place: re.sub(r"</?(kbd|code)>", "", text) for place, text in texts.items()}
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """What a text with values in it may become."""
+    return re.compile(".+".join(map(re.escape, _VALUE.split(text))))
 
 
 @cache
-def english(locale: str) -> tuple[re.Pattern[str], ...]:
-    """What would be English in a language: not what it has in common with it."""
-    own = {text for section in LOCALES[locale].values() for text in section.values()}
-    return tuple(pattern for text, pattern in patterns(LOCALES["en"]).items() if text not in own and text not in _NAMES)
+def english(locale: str) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    """Patterns of the English texts that have words of their own, each with that of the same text in a language."""
+    own = plain(locale)
+    words = {
+        place: text for place, text in plain("en").items() if _LATIN.search(_VALUE.sub("", text)) and text not in _NAMES
+    }
+    common = set(own.values())
+    return tuple(
+        (pattern(text), pattern(own[place])) for place, text in words.items() if place in own and text not in common
+    )
 
 
 async def spoken(page: Page) -> set[str]:
@@ -102,7 +109,7 @@ def foreign(locale: str, said: set[str]) -> Iterator[str]:
     for text in said:
         if is_text(text):
             continue
-        is_english = any(pattern.fullmatch(text) for pattern in english(locale))
+        is_english = any(theirs.fullmatch(text) and not ours.fullmatch(text) for theirs, ours in english(locale))
         has_latin = locale in UNSPACED and set(_LATIN.findall(text)) - _NAMES - _USERS
         if is_english or has_latin:
             yield text
