@@ -81,7 +81,7 @@ async def test_several_replicas_are_added_up_and_each_is_in_a_table(page: Page) 
         await expect(rows.locator("td:nth-child(2)")).to_have_text(["serving", "serving", "unreachable"])
         await expect(rows.locator("td:nth-child(3)")).to_have_text(["0", "0", "–"])
         services[1].admission.drain()
-        await expect(rows.locator("td:nth-child(2)")).to_have_text(["serving", "draining", "unreachable"])
+        await expect(rows.locator("td:nth-child(2)")).to_have_text(["serving", "shutting down", "unreachable"])
         assert await page.evaluate("document.documentElement.scrollWidth") <= 1280
 
 
@@ -97,7 +97,7 @@ async def test_a_burst_shows_each_text_s_way_and_short_ones_overtake(live: Page,
     assert counted is not None
     assert int(counted[1]) >= 9
     for row in await live.locator("#burst-rows li").all():
-        assert WAY.fullmatch(" ".join((await row.locator(".times").inner_text()).split()))
+        assert WAY.fullmatch(" ".join((await row.locator(".times .visually-hidden").inner_text()).split()))
         assert await row.locator(".translation").get_attribute("lang") == "ko"
     assert stage.running == 0
 
