@@ -10,7 +10,7 @@ const RTL_SCRIPTS = new Set(["Adlm", "Arab", "Aran", "Hebr", "Mand", "Nkoo", "Ro
 const SERVERS = "en"; // the language of the server's messages
 
 /** The languages of the page, by their own names. */
-export const LOCALES = { en: "English", de: "Deutsch", es: "Español", fr: "Français", ja: "日本語", ko: "한국어", zh: "中文" };
+const LOCALES = { en: "English", de: "Deutsch", es: "Español", fr: "Français", ja: "日本語", ko: "한국어", zh: "中文" };
 
 const primary = (tag) => tag.split("-")[0].toLowerCase();
 
@@ -47,7 +47,7 @@ export function t(key, values = {}) {
 }
 
 /** The text of a key as nodes: `<kbd>` and `<code>` in it are elements. */
-export function rich(key) {
+function rich(key) {
   return t(key)
     .split(/<(kbd|code)>(.*?)<\/\1>/)
     .reduce((nodes, part, at, parts) => {
@@ -62,9 +62,6 @@ export const decimal = (number, most = 0, least = most) => new Intl.NumberFormat
 
 /** A share of one: 3.1% */
 export const percent = (share, digits = 0) => new Intl.NumberFormat(region, { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(share);
-
-/** `a, b and c` */
-export const list = (parts) => new Intl.ListFormat(locale, { type: "conjunction" }).format(parts);
 
 /** A moment: the day, with its time where that matters. @param {Date | number} moment */
 export const day = (moment) => new Intl.DateTimeFormat(region, { dateStyle: "medium" }).format(moment);
