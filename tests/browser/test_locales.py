@@ -99,7 +99,7 @@ async def spoken(page: Page) -> set[str]:
         properties = cast("list[dict[str, Any]]", node.get("properties", []))
         values += [one["value"] for one in properties if one["name"] in ("roledescription", "valuetext")]
         said |= {str(one["value"]).strip() for one in values if one.get("value")}
-    assert len(said) > 10
+    assert len(said) > 5
     hints = "all => all.filter((one) => one.checkVisibility()).map((one) => one.placeholder || one.title)"
     return said | {*await page.locator("[placeholder], [title]").evaluate_all(hints)}
 
