@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.async_api import Page, Request, expect
 
+from dragoman.types import ANONYMOUS
 from tests.browser.conftest import choose_language, open_engine, open_page
 from tests.browser.stage import SLOTS, Stage, make_service, serving
 from tests.replicas import ReplicasHere
@@ -119,7 +120,7 @@ async def test_a_burst_that_is_stopped_leaves_the_engine(slow: Page, slow_stage:
 
 async def test_a_burst_that_is_refused_says_why(live: Page, stage: Stage) -> None:
     admission = stage.service.admission
-    with admission.permit(admission.limit):
+    with admission.permit(admission.limit, account_id=ANONYMOUS.id):
         await live.click("#send")
         await expect(live.locator("#burst-result")).to_contain_text("The queue is full")
     await expect(live.locator("#burst-rows li[data-phase=failed]")).to_have_count(25)

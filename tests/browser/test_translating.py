@@ -13,7 +13,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from dragoman.text.confidence import ConfidenceModel, RecentScores, Regression
-from dragoman.types import TokenLogprobs
+from dragoman.types import ANONYMOUS, TokenLogprobs
 from tests.browser.conftest import choose_language, documents_serving, open_document, open_page
 from tests.browser.stage import Stage, make_service, serving
 from tests.telemetry.traffic.making import text
@@ -315,7 +315,7 @@ async def test_a_full_queue_is_shown_and_retried(live: Page, stage: Stage) -> No
     refused = admission.refused
     for _ in range(30):  # texts leave quickly: Retry-After is its shortest
         stage.service.rates.text_ended(text(source_characters=1, e2e_s=0.01))
-    with admission.permit(admission.limit):
+    with admission.permit(admission.limit, account_id=ANONYMOUS.id):
         await live.fill("#source", "patience")
         await expect(live.locator("#notes")).to_contain_text("The queue is full")
         assert admission.refused > refused
@@ -404,7 +404,7 @@ async def test_other_translations_are_those_of_the_text_that_is_shown(live: Page
     await expect(live.locator("#others [role=status]")).to_contain_text("no other translation")
     await more.click()
     await expect(live.locator("#others")).to_be_empty()
-    with stage.service.admission.permit(stage.service.admission.limit):
+    with stage.service.admission.permit(stage.service.admission.limit, account_id=ANONYMOUS.id):
         await more.click()
         await expect(live.locator("#notes[data-kind=error]")).to_contain_text("The queue is full")
     await expect(live.locator("#others")).to_be_empty()

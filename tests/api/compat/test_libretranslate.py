@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from dragoman.settings import AdmissionSettings, ServerSettings
+from dragoman.types import ANONYMOUS
 from tests.serving import fake_service, served
 
 FORM = "application/x-www-form-urlencoded"
@@ -131,7 +132,7 @@ async def test_a_full_queue_is_429_with_the_time_to_wait() -> None:
     released = asyncio.Event()
     service = fake_service(admission=AdmissionSettings(max_in_flight_characters=5))
     async with served(service) as client:
-        with service.admission.permit(5):
+        with service.admission.permit(5, account_id=ANONYMOUS.id):
             answer = await client.post("/translate", json=SENT)
         released.set()
     assert answer.status_code == 429
