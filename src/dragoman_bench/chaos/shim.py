@@ -1,6 +1,6 @@
 """What is injected below a server: a wall clock that is moved, and a disk that is read-only.
 
-A small library in C, which the linker loads before the C library's (LD_PRELOAD) into the server and the processes that it starts.
+A small library in C, which the linker loads before the C library's (LD_PRELOAD) into the server and its processes.
 It reads two numbers from a file that this module writes: seconds that are added to the wall clock, and whether each attempt to
 write a file fails with EROFS, also of files that are open, as after an error of a disk. Sockets, pipes and the three standard
 streams are not files. Monotonic clocks go on.
@@ -76,7 +76,9 @@ ssize_t pwrite(int file, const void *data, size_t size, off_t at) {
 ssize_t pwrite64(int file, const void *data, size_t size, off64_t at) {
     REAL(pwrite64); REFUSE(is_file(file)) return real(file, data, size, at);
 }
-ssize_t writev(int file, const struct iovec *data, int size) { REAL(writev); REFUSE(is_file(file)) return real(file, data, size); }
+ssize_t writev(int file, const struct iovec *data, int size) {
+    REAL(writev); REFUSE(is_file(file)) return real(file, data, size);
+}
 int ftruncate(int file, off_t size) { REAL(ftruncate); REFUSE(is_file(file)) return real(file, size); }
 int ftruncate64(int file, off64_t size) { REAL(ftruncate64); REFUSE(is_file(file)) return real(file, size); }
 int rename(const char *from, const char *to) { REAL(rename); REFUSE(1) return real(from, to); }
