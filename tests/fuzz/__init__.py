@@ -1,5 +1,5 @@
-"""Fuzzing of every parser of bytes that a client sends: one table (`targets.py`), a corpus of what was found, and a command
-that runs as many cases as one wishes:
+"""Fuzzing of every parser of bytes that a client sends: one table (`targets.py`), and a command that
+runs as many cases as one wishes:
 
     python -m tests.fuzz --cases 100000 --seed 7
 

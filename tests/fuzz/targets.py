@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -183,13 +184,20 @@ class Apis:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._service = fake_service()
         self._client = self._loop.run_until_complete(self._start())
 
     async def _start(self) -> httpx.AsyncClient:
-        service = fake_service()
-        await service.start()
-        transport = httpx.ASGITransport(create_app(service), raise_app_exceptions=True)
+        await self._service.start()
+        transport = httpx.ASGITransport(create_app(self._service), raise_app_exceptions=True)
         return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=None)
+
+    def close(self) -> None:
+        """Stop the app."""
+        self._loop.run_until_complete(self._client.aclose())
+        self._loop.run_until_complete(self._service.stop())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
 
     def post(self, path: str, body: bytes) -> None:
         """Raises `AssertionError` for an answer that says the server has failed. 504: a deadline that the body names."""
@@ -199,9 +207,17 @@ class Apis:
             raise AssertionError(f"{answer.status_code} {answer.text[:200]}")
 
 
-def targets() -> dict[str, Target]:
+@contextmanager
+def targets() -> Generator[dict[str, Target]]:
     """All of them, by name."""
     apis = Apis()
+    try:
+        yield _table(apis)
+    finally:
+        apis.close()
+
+
+def _table(apis: Apis) -> dict[str, Target]:
     files = {
         f"file {one}": Target(partial(changed_file, extension=one), partial(_read_and_write, one), _OF_FILES)
         for of_kind in seeds()

@@ -58,7 +58,8 @@ class Slope:
 
     @property
     def is_flat(self) -> bool:
-        return abs(self.per_hour) <= 2 * self.error
+        rounding = 1e-9 * abs(self.mean)
+        return abs(self.per_hour) <= 2 * self.error + rounding
 
 
 def slope(at_s: Sequence[float], values: Sequence[float]) -> Slope:
