@@ -1,7 +1,7 @@
 """What a key with little traffic gets beside a key with too much: the latency of key B at 10% of the capacity, beside key A.
 
 Over the fake pipeline in this process, without HTTP: what is measured is admission and the dispatcher. Key B sends short texts at
-random times (Poisson), at a tenth of the rate that the slots can serve. Key A sends the same texts, at 80% of that rate, so that
+random times (Poisson), of 6 to 18 words, at a tenth of the rate that the slots can serve. Key A sends the same texts, at 80% of that rate, so that
 both are at 90%, or from ten times as many clients as there are slots, which each send one text after another. Runs alternate.
 
     python benchmarks/fairness.py --seconds 30 --repeats 3 --out results/fairness.json
@@ -57,7 +57,14 @@ class Traffic:
     async def one(self) -> None:
         number = next(self._numbers)
         text = " ".join(
-            ["The", *(self._rng.choice(("town", "river", "old", "train")) for _ in range(WORDS - 2)), str(number)]
+            [
+                "The",
+                *(
+                    self._rng.choice(("town", "river", "old", "train"))
+                    for _ in range(self._rng.randint(WORDS // 2, WORDS * 3 // 2) - 2)
+                ),
+                str(number),
+            ]
         )
         request = TranslationRequest(
             (text,), "ja", "en", account=self._account, request_id=f"{self._account.id}-{number}"

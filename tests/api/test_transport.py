@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,8 @@ from tests.waiting import HANG_S, scaled
 
 BODY = json.dumps({"text": "Hello there.", "source": "en", "target": "ja"}).encode()
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAA\r\n"
+ANSWERS = 150
+"""More than the buffers of the kernel hold."""
 SMALL_HEADS = ServerSettings(max_header_bytes=8_000)
 
 
@@ -217,6 +220,37 @@ async def test_a_slow_upload_and_a_slow_answer_are_not_cut_off() -> None:
                 await asyncio.sleep(pause_s)  # the speed of the upload
             await connection.send(BODY)
             assert (await connection.answer())[0] == 200
+
+
+async def read_slowly(address: tuple[str, int], bytes_at_once: int, most_s: float) -> int:
+    """The bytes of answers that a client gets that reads so many ten times a second, and after `most_s` what there is."""
+    received, loop = 0, asyncio.get_running_loop()
+    request, until_s = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n", loop.time() + most_s
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+        client.connect(address)
+        client.setblocking(False)
+        await loop.sock_sendall(client, (request + b"\r\n") * (ANSWERS - 1) + request + b"Connection: close\r\n\r\n")
+        due = bytes_at_once
+        with suppress(ConnectionResetError):
+            async with asyncio.timeout(HANG_S):
+                while part := await loop.sock_recv(client, 2**16 if loop.time() > until_s else bytes_at_once):
+                    received += len(part)
+                    while received >= due and loop.time() <= until_s:
+                        due += bytes_at_once
+                        await asyncio.sleep(0.1)
+    return received
+
+
+async def test_a_client_that_reads_too_slowly_is_cut_off_and_one_that_is_only_slow_is_not() -> None:
+    limits = ServerSettings(body_timeout_s=0.5)  # looked at each second
+    async with served(fake_service(server=limits)) as client:
+        assert client.base_url.port is not None
+        address = client.base_url.host, client.base_url.port
+        whole = ANSWERS * len((await client.get("/openapi.json")).content)
+        slow, too_slow = await asyncio.gather(read_slowly(address, whole // 40, 4.0), read_slowly(address, 10, 4.0))
+        assert slow > whole
+        assert too_slow < whole
 
 
 async def test_half_sent_bodies_hold_a_bounded_memory() -> None:

@@ -667,7 +667,16 @@ def _change_package(random: Random, data: bytes) -> bytes:
 def mutants(draw: st.DrawFn, extension: str) -> bytes:
     """A changed file of a format. Of packages most are changed inside a part, and zipped again with the right sizes and
     checksum, so that its reader gets it."""
-    random: Random = draw(st.randoms(use_true_random=False))
+    return changed_file(draw(st.randoms(use_true_random=False)), extension)
+
+
+def changed_text(random: Random, data: bytes) -> bytes:
+    """A changed text, which is no XML."""
+    return _changed(random, data, _OF_TEXT)
+
+
+def changed_file(random: Random, extension: str) -> bytes:
+    """A mutant, of any source of randomness."""
     packages, texts = seeds()
     if extension in texts:
         data = random.choice(texts[extension])

@@ -327,7 +327,7 @@ async def test_a_folder_is_the_same_under_another_path_and_none_is_another(tmp_p
 @pytest.mark.parametrize(
     ("number", "kind"),
     [
-        *((one, DiskFull) for one in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)),
+        *((one, DiskFull) for one in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)),
         *((one, Unavailable) for one in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)),
         *((one, type(None)) for one in (errno.EACCES, errno.ENOENT, errno.EIO)),
     ],

@@ -30,7 +30,8 @@ log = logging.getLogger("dragoman.server")
 KEEP_ALIVE_S = 75
 MAX_HEADERS = 128
 MIN_BODY_BYTES_PER_S = 500
-"""A body that arrives more slowly, on average over `server.body_timeout_s`, is refused. Apache's default."""
+"""A body that arrives more slowly, on average over `server.body_timeout_s`, is refused, and an answer that is read more slowly
+is cut off. Apache's default."""
 CLOSE_S = 5.0
 """How long clients may read answers after the drain, where `server.drain_timeout_s` leaves no more."""
 LINGER_S = 1.0
@@ -155,12 +156,16 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(RequestTimeout(f"the headers were not complete after {self._limits.header_timeout_s} s"))
 
     def _check_reading(self, now_s: float) -> None:
-        """A client that reads nothing of an answer that waits for it."""
-        unread_bytes = self.transport.get_write_buffer_size()
-        if unread_bytes != self._unread_bytes:
-            self._unread_bytes, self._unread_since_s = unread_bytes, now_s
-        elif unread_bytes and now_s - self._unread_since_s >= self._limits.body_timeout_s:
-            self.transport.abort()
+        """A client that reads an answer more slowly than one may send a body. What is written meanwhile begins a new time; no
+        more is written while 64 KB are unread."""
+        unread_bytes, timeout_s = self.transport.get_write_buffer_size(), self._limits.body_timeout_s
+        if unread_bytes and unread_bytes <= self._unread_bytes:
+            if now_s - self._unread_since_s < timeout_s:
+                return
+            if self._unread_bytes - unread_bytes < MIN_BODY_BYTES_PER_S * timeout_s:
+                log.debug("a client reads too slowly: %d bytes are unread", unread_bytes)
+                self.transport.abort()
+        self._unread_bytes, self._unread_since_s = unread_bytes, now_s
 
     def _check_body(self, now_s: float) -> None:
         timeout_s = self._limits.body_timeout_s

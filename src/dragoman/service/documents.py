@@ -231,7 +231,8 @@ class Documents:
             with full_disk_reported():
                 yield path
         finally:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # it is swept later
+                path.unlink(missing_ok=True)
 
     def _check_space(self) -> None:
         if self._stored_bytes >= self._settings.max_folder_bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from datetime import timedelta
 from itertools import islice
@@ -224,7 +225,8 @@ class DatabaseFiles:
                 if again is not None and again[0] == blob:
                     raise DocumentLost("the document's files are damaged: delete it, and send it again")
             except BaseException:
-                file.close()
+                with suppress(OSError):  # of what could not be written before
+                    file.close()
                 raise
             file.close()  # it was deleted meanwhile, or replaced
         return None

@@ -128,8 +128,8 @@ class DocumentFiles(Protocol):
 
 # ---- errors of files
 
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+"""The last: Linux makes a disk with errors read-only."""
 
 _LACKING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
 """Open files, memory or processes, of which others give some back."""
@@ -139,7 +139,7 @@ def shortage(error: Exception) -> Unavailable | None:
     """Return the error for a caller, where the machine lacks for now what the work needs: it may succeed later."""
     is_full = isinstance(error, OSError) and error.errno in _NO_SPACE
     if is_full or (isinstance(error, sqlite3.OperationalError) and re.search("full|I/O", str(error))):
-        return DiskFull("the server's disk is full; try again later")
+        return DiskFull("the server's disk is full or read-only; try again later")
     if isinstance(error, OSError) and error.errno in _LACKING:
         return Unavailable(f"the server lacks resources ({os.strerror(error.errno)}); try again later")
     return None

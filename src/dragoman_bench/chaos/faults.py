@@ -16,14 +16,19 @@ import psutil
 from dragoman.errors import DragomanError
 from dragoman_bench.chaos.clients import Manner, MixedLoad
 from dragoman_bench.chaos.oracle import CALLS, SentCall, text_call
+from dragoman_bench.chaos.shim import Shim
 from dragoman_bench.chaos.stage import MOST_CHARACTERS, STAGES, ChaosServer, Stage, StageName
 
-ENGINE, WORKER, REPLICA = "fake_process", "wholetext.files.worker", "ray::ServeReplica"
+ENGINE, WORKER, REPLICA, PROXY = "fake_process", "wholetext.files.worker", "ray::ServeReplica", "haproxy.cfg"
 """Parts of the command lines by which processes are found."""
 HELD_S = 4.0
 """How long a resource is held back."""
 APPEARS_S = 20.0
 """How long a process is waited for."""
+UPDATES_S = 180.0
+"""For two replicas, one after the other."""
+MOVED_S = 3600
+"""By so much the wall clock is moved, forwards or backwards."""
 FLOOD = 10
 """A flood's characters, in times of what servers admit."""
 
@@ -96,6 +101,32 @@ async def replica_killed(scene: Scene) -> None:
         _send(replica, signal.SIGKILL)
     finally:
         outages.end(server.url, monotonic())
+
+
+async def proxy_killed(scene: Scene) -> None:
+    """Connections to HAProxy are cut, whatever they have been answered; Ray Serve starts another."""
+    server, outages = scene.stage.servers[0], scene.load.ledger.outages
+    proxy = await _found(scene, PROXY)
+    outages.begin(server.url, monotonic())
+    try:
+        _send(proxy, signal.SIGKILL)
+        await server.ready()
+    finally:
+        outages.end(server.url, monotonic())
+
+
+async def rolling_update(scene: Scene) -> None:
+    """SIGUSR2 replaces one replica after another. Nothing excuses a call that gets no answer."""
+    server = scene.stage.servers[0]
+    before = {one.pid for one in server.below(REPLICA)}
+    server.root.send_signal(signal.SIGUSR2)
+    end_s = monotonic() + UPDATES_S
+    while monotonic() < end_s:
+        now = {one.pid for one in server.below(REPLICA)}
+        if len(now) >= len(before) and not now & before:
+            return
+        await asyncio.sleep(0.2)
+    scene.load.ledger.count("lost", f"no new replicas within {UPDATES_S:g} s of a rolling update")
 
 
 async def server_killed(scene: Scene) -> None:
@@ -198,6 +229,34 @@ async def disk_full(scene: Scene) -> None:
     await _limited(scene.rng.choice(scene.stage.servers), psutil.RLIMIT_FSIZE, lambda _: 0)
 
 
+async def disk_read_only(scene: Scene) -> None:
+    """Each attempt of the server's processes to write a file is an error, EROFS (`shim`)."""
+    shim = _shim(scene)
+    shim.set(is_read_only=True)
+    try:
+        await asyncio.sleep(HELD_S)
+    finally:
+        shim.set()
+
+
+async def clock_moved(scene: Scene) -> None:
+    """The wall clock of one server's processes is an hour ahead or behind (`shim`), and then right again."""
+    shim = _shim(scene)
+    shim.set(clock_s=scene.rng.choice((-MOVED_S, MOVED_S)))
+    try:
+        await asyncio.sleep(HELD_S)
+    finally:
+        shim.set()
+
+
+def _shim(scene: Scene) -> Shim:
+    """Of one of the servers. Raises `NotInjected` where there is no compiler for it."""
+    shim = scene.rng.choice(scene.stage.servers).shim
+    if shim is None:
+        raise NotInjected("there is no C compiler")
+    return shim
+
+
 async def handles_used_up(scene: Scene) -> None:
     """The server's process may open no more files and connections than it has (RLIMIT_NOFILE).
 
@@ -224,6 +283,8 @@ FAULTS = (
     FaultKind("engine stopped (SIGSTOP)", engine_stopped),
     FaultKind("document worker killed", worker_killed),
     FaultKind("replica killed", replica_killed, ("replicas",)),
+    FaultKind("HAProxy killed", proxy_killed, ("replicas",)),
+    FaultKind("rolling update (SIGUSR2)", rolling_update, ("replicas",)),
     FaultKind("server killed and started", server_killed, _PROCESSES),
     FaultKind("server ended (SIGTERM) and started", server_ended, _PROCESSES),
     FaultKind("keys read again (SIGHUP)", keys_read_again),
@@ -234,5 +295,7 @@ FAULTS = (
     FaultKind("database locked", database_locked, ("one", "replicas")),
     FaultKind("database restarted", database_restarted, ("pair",)),
     FaultKind("disk full (injected)", disk_full, _PROCESSES),
+    FaultKind("disk read-only (injected)", disk_read_only, _PROCESSES),
+    FaultKind("wall clock moved by an hour (injected)", clock_moved, _PROCESSES),
     FaultKind("file handles used up", handles_used_up, _PROCESSES),
 )

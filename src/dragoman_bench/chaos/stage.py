@@ -27,6 +27,7 @@ import psutil
 from dragoman.errors import DragomanError
 from dragoman.guard import guard_children
 from dragoman_bench.chaos.ledger import Outages
+from dragoman_bench.chaos.shim import Shim
 
 StageName = Literal["one", "pair", "replicas"]
 STAGES: tuple[StageName, ...] = get_args(StageName)
@@ -66,6 +67,7 @@ class ChaosServer:
     outages: Outages
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    shim: Shim | None = None
 
     @property
     def url(self) -> str:
@@ -88,6 +90,10 @@ class ChaosServer:
     async def start(self) -> None:
         """Return once it is ready. Raises `StageFault`."""
         self._spawn()
+        await self.ready()
+
+    async def ready(self) -> None:
+        """Wait until it is. Raises `StageFault`."""
         end_s = monotonic() + START_S
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
             while True:
@@ -103,6 +109,7 @@ class ChaosServer:
         guard_children()
         self.folder.mkdir(parents=True, exist_ok=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
+        kept |= self.shim.environment() if self.shim is not None else {}
         with (self.folder / "server.log").open("ab") as log:
             command = [*_PROGRAM, "serve", f"--port={self.port}", *self.flags]
             self.process = subprocess.Popen(
@@ -159,6 +166,8 @@ async def staged(name: StageName, folder: Path, outages: Outages) -> AsyncGenera
         keys = {account: await create_key(storage_url, account, limits) for account, limits in KEYS.items()}
         numbers = range(2 if name == "pair" else 1)
         servers = [ChaosServer(folder / f"server-{number}", flags, outages) for number in numbers]
+        for one in servers if name != "replicas" else []:  # Ray's processes run without it
+            one.shim = Shim.built(one.folder / "shim")
         for one in servers:
             stack.callback(one.kill)
             await one.start()

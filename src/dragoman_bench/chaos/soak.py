@@ -1,0 +1,191 @@
+"""A soak: a server under the same load for a long time, and whether what it holds grows.
+
+Sampled from outside: memory, open files and connections, and threads of the server's process and of those below it, and the
+bytes of its database. After the warm-up, the first third, a line is fitted to the means of ten blocks of samples, which depend
+on each other less than samples do. The slope is flat if it is within two standard errors of none. Memory that grows and is
+given back later makes the error large: a longer run decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from random import Random
+from time import monotonic
+
+import numpy as np
+import psutil
+
+from dragoman_bench.bench.measurement import Measurement
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.tables import Cell, Column, Row, Table
+from dragoman_bench.chaos.clients import Http, MixedLoad, session
+from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Ledger
+from dragoman_bench.chaos.oracle import CALLS
+from dragoman_bench.chaos.run import FOLDER
+from dragoman_bench.chaos.stage import ChaosServer, staged
+
+KIND = "soak"
+BLOCKS = 10
+WARM_UP = 1 / 3
+DOCUMENT_CLIENTS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a server's processes hold. Documents' workers come and go: theirs is not counted."""
+
+    at_s: float
+    memory_mib: float
+    handles: int
+    threads: int
+    database_mib: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """Of a line through samples, with its standard error, each for an hour; and the mean."""
+
+    mean: float
+    per_hour: float
+    error: float
+
+    @property
+    def is_flat(self) -> bool:
+        rounding = 1e-9 * abs(self.mean)
+        return abs(self.per_hour) <= 2 * self.error + rounding
+
+
+def slope(at_s: Sequence[float], values: Sequence[float]) -> Slope:
+    """Fit a line to the means of `BLOCKS` blocks. Raises `ValueError` for fewer samples than blocks."""
+    if len(values) < BLOCKS:
+        raise ValueError(f"{len(values)} samples are too few for {BLOCKS} blocks")
+    hours = np.array([block.mean() for block in np.array_split(np.array(at_s) / 3600, BLOCKS)])
+    means = np.array([block.mean() for block in np.array_split(np.array(values, dtype=float), BLOCKS)])
+    centred = hours - hours.mean()
+    spread = float((centred**2).sum())
+    per_hour = float((centred * means).sum()) / spread
+    rest = means - means.mean() - per_hour * centred
+    return Slope(float(means.mean()), per_hour, math.sqrt(float((rest**2).sum()) / (BLOCKS - 2) / spread))
+
+
+def sample(server: ChaosServer, folder: Path, began_s: float) -> Sample:
+    """Look at a server's processes and its database."""
+    memory, handles, threads = 0, 0, 0
+    for process in (server.root, *server.root.children(recursive=True)):
+        with suppress(psutil.Error):
+            if "wholetext.files.worker" in " ".join(process.cmdline()):
+                continue
+            memory += process.memory_info().rss
+            handles += process.num_fds()
+            threads += process.num_threads()
+    database = sum(one.stat().st_size for one in folder.glob("dragoman.db*"))
+    return Sample(round(monotonic() - began_s, 1), memory / 2**20, handles, threads, database / 2**20)
+
+
+class Soak:
+    """One server, calls of all kinds at random times, and a client that sends documents."""
+
+    def __init__(self, results: Measurement, per_s: float, seconds: float, seed: int, observer: Observer) -> None:
+        self._results = results
+        self._per_s = per_s
+        self._seconds = seconds
+        self._seed = seed
+        self._observer = observer
+        self._ledger = Ledger()
+
+    async def run(self, interrupted: asyncio.Event) -> None:
+        """Until its time is up or it is interrupted. Raises `StageFault` where the server does not start or end."""
+        folder = (FOLDER / "soak").absolute()
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self._observer.phase(f"starting, in {folder}", None)
+        async with staged("one", folder, self._ledger.outages) as stage, session() as http:
+            load = MixedLoad(Http(http), self._ledger, stage.urls, stage.keys, self._seed)
+            await load.prepare()
+            began_s, samples = monotonic(), list[Sample]()
+            tasks = [asyncio.create_task(load.documents(place)) for place in range(DOCUMENT_CLIENTS)]
+            tasks.append(asyncio.create_task(self._send(load)))
+            try:
+                while monotonic() < began_s + self._seconds and not interrupted.is_set():
+                    await asyncio.sleep(max(self._seconds / 300, 1.0))
+                    samples.append(await asyncio.to_thread(sample, stage.servers[0], folder, began_s))
+                    totals = self._ledger.totals
+                    self._observer.note(f"  {totals.total()} requests, {samples[-1].memory_mib:.0f} MiB")
+            finally:
+                load.ends.set()
+                await asyncio.gather(*tasks)
+                totals = self._ledger.totals
+                self._results.data.update(
+                    per_s=self._per_s,
+                    seconds=round(monotonic() - began_s, 1),
+                    seed=self._seed,
+                    **{one: totals[one] for one in VERDICTS},
+                    findings=self._ledger.findings,
+                    samples=[asdict(one) for one in samples],
+                )
+
+    async def _send(self, load: MixedLoad) -> None:
+        """Calls at random times, whatever becomes of those before."""
+        rng, calls, places = Random(f"{self._seed} soak"), set[asyncio.Task[object]](), count()
+        keys = sorted(load.keys)
+        while not load.ends.is_set():
+            await asyncio.sleep(rng.expovariate(self._per_s))
+            key, choice, number = keys[next(places) % len(keys)], rng.randrange(len(CALLS) + 1), next(load.numbers)
+            sent = (
+                load.call(CALLS[choice](key, number), load.url(0))
+                if choice < len(CALLS)
+                else load.store_and_translate(key, number)
+            )
+            task: asyncio.Task[object] = asyncio.create_task(sent)
+            calls.add(task)
+            task.add_done_callback(calls.discard)
+        await asyncio.gather(*calls)
+
+
+def has_failed(results: Measurement) -> bool:
+    """Whether anything was lost, doubled, wrong or mixed up."""
+    return any(results.data.get(one) for one in FAULTY)
+
+
+def table(results: Measurement) -> Table:
+    """A row for each of what was sampled."""
+    samples = [Sample(**one) for one in results.data["samples"]]
+    kept = [one for one in samples if one.at_s >= WARM_UP * samples[-1].at_s]
+    rows = list[Row]()
+    for label, name in (
+        ("memory, MiB", "memory_mib"),
+        ("open files and connections", "handles"),
+        ("threads", "threads"),
+        ("database, MiB", "database_mib"),
+    ):
+        found = slope([one.at_s for one in kept], [getattr(one, name) for one in kept])
+        words = (
+            label,
+            f"{found.mean:,.1f}",
+            f"{found.per_hour:+.2f}",
+            f"{found.error:.2f}",
+            "yes" if found.is_flat else "no",
+        )
+        rows.append(Row(tuple(map(Cell, words))))
+    columns = (*map(Column, ("mean", "slope per hour", "its standard error")), Column("flat within two"))
+    return Table("", (Column("of the server's processes", "left"), *columns), tuple(rows), heads=1)
+
+
+def conditions(results: Measurement) -> str:
+    """What ran, in a sentence."""
+    data, machine = results.data, results.conditions["machine"]
+    requests, wrong = sum(data[one] for one in VERDICTS), data["wrong"] + data["mixed_up"]
+    verdicts = ", ".join(f"{data[one]:,} {one}" for one in ("right", "refused", "failed", "lost"))
+    return (
+        f"{requests:,} requests in {data['seconds'] / 60:.0f} minutes at {data['per_s']:g} calls a second and a client that "
+        f"sends documents, {results.conditions['started_at'][:10]}, on {machine['cpu']} with {machine['cores']} cores, which "
+        f"other programs used too: {verdicts}, {data['duplicated']:,} doubled, {wrong:,} wrong; "
+        f"{len(data['samples'])} samples, of which the first third is warm-up."
+    )
