@@ -3,7 +3,8 @@
 `programs.json`: the programs, with the file of their public source that was read, at its commit, in two lists: the second
 (`"list": 2`) was made after the held-out part of the first had been looked at. `held_out`: the sha256 of the name, read as a
 number, is divisible by three, in the second list by two; these requests are looked at only to measure. `programs.jsonl`: the
-requests of the others, a line for each form that a program sends; `forms.jsonl`: forms whose program is not named. Sentences are written anew; structure, markers, order and
+requests of the others, a line for each form that a program sends. `forms.jsonl`: forms whose program is not named. Sentences
+are written anew; structure, markers, order and
 fields are those of the source. A line has:
 
 - `api`: `openai`, `openai responses`, `ollama chat`, `ollama generate` or `microsoft`; `request`: the fields beside the model;

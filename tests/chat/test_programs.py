@@ -98,7 +98,7 @@ async def test_forms_that_no_program_of_the_list_sends() -> None:
     for one in table(await outcomes(requests)):
         assert one["garbage"] == 0, one
     for one in table(await outcomes(answerable)):
-        assert one["right"] >= 0.87 * one["requests"], one
+        assert one["right"] >= 0.86 * one["requests"], one
 
 
 async def test_requests_to_microsoft_translator() -> None:

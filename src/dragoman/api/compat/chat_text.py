@@ -218,9 +218,11 @@ class _Scan:
         for end in ends:
             before = message[: end.start()]
             line = before.rpartition("\n")[2]
+            if len(line) > 2_000:
+                continue
             is_rule = words("rule_line").match(line) is not None and not self._told
             is_request = _said("follows", line) and chat_languages.commands(line)
-            if len(line) > 2_000 or not (is_request or is_rule):
+            if not (is_request or is_rule):
                 continue
             rest = re.split(r"[:：][ \t]", line)[-1].rstrip()
             if rest != line.rstrip() and rest and not (rest[-1] in ".!。:：" or _said("asks", rest)):
