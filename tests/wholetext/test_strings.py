@@ -13,7 +13,7 @@ from itertools import chain
 import polib
 import pysubs2
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -371,6 +371,7 @@ def test_pysubs2_reads_the_same_events(extension: str) -> None:
     assert [e.text.count("\\N") for e in result] == [e.text.count("\\N") for e in events]
 
 
+@example(["--->"], "srt")
 @given(
     st.lists(st.text("ab .\n,-<>&{}日本", min_size=1).filter(str.strip), min_size=1, max_size=4),
     st.sampled_from(["srt", "vtt"]),

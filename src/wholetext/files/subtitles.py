@@ -136,11 +136,11 @@ class _Break:
 @dataclass(frozen=True, slots=True)
 class _Notation:
     """How a format writes a cue. `items_of` has groups `open`, `close`, `single` and `entity`, `break_of` finds line breaks;
-    cues with `left` stay as they are, and `escaped` characters are replaced in a translation."""
+    cues with `left` stay as they are, and `escaped` signs are replaced in a translation."""
 
     items_of: re.Pattern[str]
     break_of: re.Pattern[str]
-    escaped: tuple[tuple[str, str], ...]
+    escaped: tuple[tuple[re.Pattern[str], str], ...]
     left: re.Pattern[str] | None = None
 
     def breaks(self, cue: str) -> list[_Break]:
@@ -229,19 +229,19 @@ _NOTATIONS = {
             rf"{_MARKUP}|(?P<single>\{{\\[^{{}}\r\n]*\}}|\{{[yYcCfFsSpP]:[^{{}}\r\n]*\}}|<br ?/?>)", re.IGNORECASE
         ),
         _LINE_BREAK,
-        (("-->", "->"),),
+        ((re.compile("-{2,}>"), "->"),),
     ),
     "vtt": _Notation(
         re.compile(rf"{_MARKUP}|(?P<single><{_CLOCK}>|&(?:nbsp|lrm|rlm|#\w{{1,7}});)|(?P<entity>&(?:amp|lt|gt);)"),
         _LINE_BREAK,
-        (("&", "&amp;"), ("<", "&lt;"), ("-->", "--&gt;")),
+        ((re.compile("&"), "&amp;"), (re.compile("<"), "&lt;"), (re.compile("-->"), "--&gt;")),
     ),
     "ass": _Notation(
         re.compile(
             rf"(?P<open>\{{\\[ibus][1-9]\d*\}})|(?P<close>\{{\\[ibus]0?\}})|(?P<single>{_ASS_DRAWING}|\{{[^{{}}]*\}}|\\h)"
         ),
         re.compile(r"(?<![ \t])[ \t]*\\[Nn][ \t]*"),
-        (("{", "("), ("}", ")")),
+        ((re.compile("{"), "("), (re.compile("}"), ")")),
         left=re.compile(r"\{[^{}]*\\(?:k|K|ko|kf)\d"),
     ),
 }
@@ -263,7 +263,7 @@ class _CueWriter:
         is_decoded = any(_DASH in shown for shown, _ in self._texts) and not any(
             _DASH in source for _, source in self._texts
         )
-        self._escaped = ((_DASH, "--"), *notation.escaped) if is_decoded else notation.escaped
+        self._escaped = ((re.compile(_DASH), "--"), *notation.escaped) if is_decoded else notation.escaped
 
     def __call__(self, text: str) -> str:
         return text
@@ -279,8 +279,8 @@ class _CueWriter:
         number = 0
         for at, text in enumerate(texts):
             lines = text.split("\n")
-            for character, form in self._escaped:
-                lines = [line.replace(character, form) for line in lines]
+            for signs, form in self._escaped:
+                lines = [signs.sub(form, line) for line in lines]
             written[2 * at] = lines[0]
             for line in lines[1:]:
                 written[2 * at] += (self._breaks[number].source if number < len(self._breaks) else " ") + line
