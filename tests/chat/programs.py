@@ -17,6 +17,7 @@ fields are those of the source. A line has:
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -79,8 +80,16 @@ def file_of(program: Mapping[str, Any]) -> Path:
 
 
 def mark(sequence: EngineSequence) -> str:
-    """The answer of a fake model: what the last message of its prompt says, with a mark before it."""
-    return "~" + prompt_of(sequence).rpartition("<|im_start|>user\n")[2].partition("<|im_end|>")[0]
+    """The answer of a fake model: the text in the last message of its prompt, with a mark before it."""
+    said = prompt_of(sequence).rpartition("<|im_start|>user\n")[2].partition("<|im_end|>")[0]
+    return "~" + before_text().sub("", said, count=1)
+
+
+@cache
+def before_text() -> re.Pattern[str]:
+    """What the profile says before a text, in any language."""
+    before = profiles()["chat"].templates[0].text.partition("{text}")[0]
+    return re.compile(r"\A" + re.escape(before).replace(re.escape("{target}"), r"[^\n]+"))
 
 
 @asynccontextmanager

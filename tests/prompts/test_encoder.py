@@ -338,7 +338,8 @@ def test_qwen_gets_an_empty_think_block_and_a_system_prompt(make_toy: Callable[[
     assert rendered.startswith(
         "<|im_start|>system\nYou are a translation engine. Translate the user's message from English into"
     )
-    assert "not to be translated:\nA greeting<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n" in rendered
+    turn = "<|im_start|>user\nTranslate this text into Korean:\n\nHi<|im_end|>\n"
+    assert f"not to be translated:\nA greeting<|im_end|>\n{turn}" in rendered
     assert rendered.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
 
 

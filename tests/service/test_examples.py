@@ -82,7 +82,10 @@ def turns_of(sequence: EngineSequence) -> list[str]:
 
 
 def said(sequence: EngineSequence) -> list[str]:
-    return [one.removesuffix("\n").removesuffix("<|im_end|>") for one in turns_of(sequence)]
+    """The turns without what the profile says before a text that is to be translated into German."""
+    before = profiles()["chat"].templates[0].text.partition("{text}")[0].replace("{target}", "German")
+    turns = (one.removesuffix("\n").removesuffix("<|im_end|>") for one in turns_of(sequence))
+    return [one.removeprefix(before) for one in turns]
 
 
 async def translated(
