@@ -1,6 +1,7 @@
-"""Takes the pictures of docs/page.md: `python -m tests.browser.pictures docs/images`.
+"""Takes the pictures of docs/page.md: `python -m tests.browser.pictures docs/images [URL]`.
 
-The server is the tests', over the fake pipeline, which knows the sentences of the document.
+The server is the tests', over the fake pipeline, which knows the sentences of the document. With the URL of a `dragoman serve`
+with the packaged model, `page-document.png`, which README shows, is of that.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from playwright.async_api import Browser, Page, async_playwright, expect
@@ -60,7 +62,6 @@ async def picture_of_engine(page: Page, stage: Stage, folder: Path) -> None:
 
 async def pictures_of_review(page: Page, folder: Path) -> None:
     """A translation with marks that is edited, and a search with its replacements."""
-    await page.screenshot(path=folder / "page-document.png")
     edited = page.locator(".segment").nth(2)
     await edited.locator(".pencil").click()
     await edited.locator(".field").fill("<g1>기차</g1>가 곧 떠나고, 시간은 <g2>이 페이지</g2>에 있어요.")
@@ -91,15 +92,18 @@ async def pictures_of_collections(page: Page, stage: Stage, folder: Path) -> Non
     await page.screenshot(path=folder / "page-memory.png")
 
 
-async def main(folder: Path) -> None:
-    """Take all pictures."""
+async def main(folder: Path, packaged_url: str | None = None) -> None:
+    """Take all pictures. `packaged_url`: a server with the packaged model."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=installed_chromium())
         context = await browser.new_context(viewport={"width": 1280, "height": 820}, locale="en-GB")
         with tempfile.TemporaryDirectory() as documents:
             async with documents_serving(Path(documents), remembers=True) as stage:
                 page = await context.new_page()
-                await open_document(page, stage, TEXT, "letter.md")
+                await open_document(page, replace(stage, url=packaged_url or stage.url), TEXT, "letter.md")
+                await page.screenshot(path=folder / "page-document.png")
+                if packaged_url:
+                    await open_document(page, stage, TEXT, "letter.md")
                 await pictures_of_review(page, folder)
                 await pictures_of_collections(page, stage, folder)
                 await pictures_of_texts(browser, stage, folder)
@@ -108,4 +112,4 @@ async def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))
