@@ -381,6 +381,20 @@ async def test_what_an_account_leaves_others_take() -> None:
         await cancel(*tasks)
 
 
+async def test_an_accounts_order_does_not_grow_with_what_its_calls_have_had() -> None:
+    """One call always waits with fewer submitted, behind which the other's places would stay."""
+    dispatch = Dispatcher(8)
+    with dispatch.call() as large, dispatch.call() as small:
+        tasks = await take(large, 1_000)
+        await cancel(*tasks[:4])
+        while not all(task.done() for task in tasks):
+            tasks += await take(small, 1)
+            large.release()
+            small.release()
+            await settle()
+        assert len(large.account.order) < 100
+
+
 async def test_bulk_is_shared_among_accounts_too() -> None:
     dispatch = Dispatcher(4, interactive_share=0)
     with ExitStack() as stack:
@@ -422,3 +436,25 @@ async def test_a_deadline_before_the_first_slot_is_refused_with_the_time_until_i
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_deadline_is_not_refused_for_calls_that_wait_for_more_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large calls that have slots come after a call that has none."""
+    now_s = [1000.0]
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now_s[0])
+    dispatch = Dispatcher(4)
+    with ExitStack() as stack:
+        large = [stack.enter_context(dispatch.call(account_id="a")) for _ in range(4)]
+        tasks = [asyncio.create_task(slots.acquire()) for _ in range(50) for slots in large]
+        for turn in range(30):
+            for _ in range(5):
+                await asyncio.sleep(0)
+            now_s[0] += 0.5
+            large[turn % 4].release()
+        call = stack.enter_context(dispatch.call(account_id="a"))
+        call.check_deadline(0.001)
+        tasks.append(asyncio.create_task(call.acquire()))
+        await asyncio.sleep(0)
+        large[0].release()
+        assert call.submitted == 1
+        await cancel(*tasks)

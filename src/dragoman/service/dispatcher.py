@@ -33,6 +33,8 @@ FEWEST_GRANTS = 20
 """Slots from which on that rate is known."""
 SHARED_S = 10.0
 """Seconds after calls of several accounts for which the engine's queue is kept short for the next."""
+FEWEST_ORDERED = 64
+"""Entries up to which an account's order is never cleared of those that don't count."""
 BULK_AGEING_S = 10.0
 """Seconds after which a waiting bulk sequence no longer waits for interactive ones."""
 
@@ -92,7 +94,7 @@ class AccountSlots:
     """The slots of all calls of an account that have the same priority.
 
     `order`: its calls with waiting sequences, those with the fewest submitted first, among these who has waited longest. An
-    entry counts only while its call has as many submitted.
+    entry counts only while its call has as many submitted; of several of a call the first counts.
     """
 
     calls: int = 0
@@ -199,8 +201,8 @@ class Dispatcher:
         if rate is None:
             return
         accounts = self._accounts[call.priority].values()
-        waiting = [len(one.waiting) for one in accounts]
-        ahead = sum(min(one, len(account.waiting)) for one in waiting)  # each account has as many turns as this one
+        first = sum(not one.submitted for one in account.waiting)  # those that have a slot come after this call
+        ahead = sum(min(first, len(one.waiting)) for one in accounts)  # each account has as many turns as this one
         if (wait_s := ahead / rate) > deadline_s:
             raise QueueFull(
                 f"the deadline of {deadline_s:.3g} s cannot be met: {ahead} calls wait, which takes about {wait_s:.3g} s",
@@ -234,8 +236,15 @@ class Dispatcher:
 
     def queue(self, call: CallSlots) -> None:
         """Note where a call with waiting sequences stands in its account's order."""
-        call.account.waiting.add(call)
-        heappush(call.account.order, (call.submitted, next(self._numbers), call))
+        waiting, order = call.account.waiting, call.account.order
+        waiting.add(call)
+        heappush(order, (call.submitted, next(self._numbers), call))
+        if len(order) > FEWEST_ORDERED + 4 * len(waiting):  # entries that don't count stay behind those that do
+            counting: dict[CallSlots, tuple[int, int, CallSlots]] = {}
+            for entry in sorted(order):
+                if entry[2].waiting and entry[2].submitted == entry[0]:
+                    counting.setdefault(entry[2], entry)
+            order[:] = counting.values()
 
     def grant(self) -> None:
         """Give waiting sequences the slots that they may have: interactive ones first, then bulk."""
