@@ -10,8 +10,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
+from uvicorn import Config
+from uvicorn.server import ServerState
 
-from dragoman.api.transport import MAX_HEADERS
+from dragoman.api.app import create_app
+from dragoman.api.transport import MAX_HEADERS, BoundedProtocol
 from dragoman.settings import ServerSettings
 from tests.serving import fake_service, served, wordy
 from tests.waiting import HANG_S, scaled
@@ -251,6 +254,37 @@ async def test_a_client_that_reads_too_slowly_is_cut_off_and_one_that_is_only_sl
         slow, too_slow = await asyncio.gather(read_slowly(address, whole // 40, 4.0), read_slowly(address, 10, 4.0))
         assert slow > whole
         assert too_slow < whole
+
+
+@pytest.mark.parametrize("bytes_per_s", [1_500, 5_000])
+async def test_a_client_of_a_long_answer_is_cut_off_when_it_reads_too_slowly_and_not_before(bytes_per_s: int) -> None:
+    """What is unread goes up and down between 16 and 64 KB while an answer is written as it is read."""
+    ours, client = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    client.setblocking(False)
+    limits = ServerSettings(body_timeout_s=60, header_timeout_s=3_600)  # no request comes
+    config = Config(create_app(fake_service()), log_config=None)
+
+    def protocol() -> BoundedProtocol:
+        return BoundedProtocol(limits, config=config, server_state=ServerState(), app_state={})
+
+    with client:
+        transport, connection = await asyncio.get_running_loop().create_connection(protocol, sock=ours)
+
+        async def seconds(number: int, most_bytes: int, first_s: int) -> None:
+            for now_s in range(first_s, first_s + number):
+                with suppress(BlockingIOError):
+                    client.recv(most_bytes)
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                while connection.flow.write_paused is False and not transport.is_closing():
+                    transport.write(b" " * 4_096)
+                connection.check(now_s)
+
+        await seconds(400, bytes_per_s, 0)
+        assert not transport.is_closing()
+        await seconds(122, 100, 400)
+        assert transport.is_closing()
 
 
 async def test_half_sent_bodies_hold_a_bounded_memory() -> None:

@@ -53,7 +53,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unparsed_bytes = 0  # whole reads since a head began or a part of a body came
         self._waits_since_s: float | None = None  # for the client; None: `check` sets it
         self._received_bytes = 0  # since then
-        self._unread_bytes, self._unread_since_s = 0, 0.0  # of answers, by the client
+        self._unread_bytes, self._unread_since_s = 0, 0.0  # of answers, by the client, when its time began
+        self._last_unread_bytes = 0  # at the last check
 
     # ---- what arrives
 
@@ -156,16 +157,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(RequestTimeout(f"the headers were not complete after {self._limits.header_timeout_s} s"))
 
     def _check_reading(self, now_s: float) -> None:
-        """A client that reads an answer more slowly than one may send a body. What is written meanwhile begins a new time; no
-        more is written while 64 KB are unread."""
+        """A client that reads an answer more slowly than one may send a body. Where more is unread than a second ago, more was
+        written meanwhile, which begins a new time; no more is written while 64 KB are unread."""
         unread_bytes, timeout_s = self.transport.get_write_buffer_size(), self._limits.body_timeout_s
-        if unread_bytes and unread_bytes <= self._unread_bytes:
-            if now_s - self._unread_since_s < timeout_s:
-                return
+        if not unread_bytes or unread_bytes > self._last_unread_bytes:
+            self._unread_bytes, self._unread_since_s = unread_bytes, now_s
+        elif now_s - self._unread_since_s >= timeout_s:
             if self._unread_bytes - unread_bytes < MIN_BODY_BYTES_PER_S * timeout_s:
                 log.debug("a client reads too slowly: %d bytes are unread", unread_bytes)
                 self.transport.abort()
-        self._unread_bytes, self._unread_since_s = unread_bytes, now_s
+            self._unread_bytes, self._unread_since_s = unread_bytes, now_s
+        self._last_unread_bytes = unread_bytes
 
     def _check_body(self, now_s: float) -> None:
         timeout_s = self._limits.body_timeout_s
