@@ -12,7 +12,7 @@ import pytest
 from dragoman.errors import CrashingText, EngineDead, EngineFailed, EngineRestarting
 from dragoman.pipelines import continuous
 from dragoman.pipelines.continuous import ContinuousPipeline, StreamReplay, pause_s
-from dragoman.types import Completion, Delta, Sampling
+from dragoman.types import Completion, Delta, EngineSequence, Sampling
 from tests.pipelines.building import loaded, running
 from tests.pipelines.crashing import CRASH, HOLD, CrashingEngine
 from tests.pipelines.scripted import answer, sequence
@@ -167,6 +167,41 @@ async def test_a_suspect_whose_caller_leaves_is_found_all_the_same(
     with pytest.raises(CrashingText):
         await pipeline.generate(poison)
     await restarted(pipeline, 3)
+
+
+class LateCrashes(CrashingEngine):
+    """What crashes it does so when all that were submitted run, and before any of them ends."""
+
+    async def _obey(self, sequence: EngineSequence) -> None:
+        for step in range(60):
+            await asyncio.sleep(0)
+            if step == 30 and CRASH in sequence.prompt_token_ids:
+                self.crash()
+            if not self._is_running:
+                raise EngineDead("the fake engine crashed")
+
+
+@pytest.mark.parametrize(("owner", "most_restarts"), [("a", 2 + 5), ("b", 2 + 5 + 5)])
+async def test_another_one_that_crashes_the_engine_is_not_blamed_on_those_that_are_searched(
+    owner: str, most_restarts: int
+) -> None:
+    """Two crashes make 16 suspects, of which one is found in 5; the same of its caller ends with it, another is searched."""
+    engine = LateCrashes()
+    async with running(ContinuousPipeline(engine, first_pause_s=0)) as pipeline:
+        assert (await pipeline.generate(sequence())).text
+        engine.may_start.clear()
+        poison = replace(sequence(CRASH), owner="a")
+        innocent = [sequence(300, number, name=str(number)) for number in range(15)]
+        tasks = [asyncio.create_task(pipeline.generate(one)) for one in (poison, *innocent)]
+        await loaded(pipeline, running=0, waiting=16)
+        again = asyncio.create_task(pipeline.generate(replace(poison, id="again", owner=owner)))
+        await loaded(pipeline, running=0, waiting=17)
+        engine.may_start.set()
+        for crashing in (tasks[0], again):
+            with pytest.raises(CrashingText):
+                await crashing
+        assert [one.text for one in await asyncio.gather(*tasks[1:])] == [answer(one) for one in innocent]
+        assert pipeline.stats().restarts <= most_restarts
 
 
 async def test_a_sequence_that_arrives_between_two_crashes_is_completed(

@@ -210,12 +210,10 @@ class ContinuousPipeline:
 
     @contextmanager
     def _attempts(self, sequence: EngineSequence) -> Generator[_Attempts]:
-        """Within: a sequence's attempts. Raises `CrashingText` for one that is refused.
+        """Within: a sequence's attempts.
 
         A suspect whose caller leaves goes on for the search: its caller may send it again, and would crash the engine again.
         """
-        if self._refused and self._refused.get(self._digest(sequence), 0.0) > monotonic():
-            raise CrashingText("this text has crashed the engine within the last hour; do not send it again")
         attempts, has_left = _Attempts(sequence), False
         try:
             yield attempts
@@ -250,8 +248,16 @@ class ContinuousPipeline:
             raise attempts.fault from crash
 
     async def _running_engine(self, attempts: _Attempts) -> _EngineRun:
-        """The engine's present run, after a restart or for its turn if need be. Raises `EngineDead` when there will be none."""
-        while not self._may_run(attempts):
+        """The engine's present run, after a restart or for its turn if need be.
+
+        Raises `EngineDead` when there will be none, and `CrashingText` for a sequence that is refused, also since it waits: its
+        caller may have sent it again while it was searched for.
+        """
+        while True:
+            if self._refused and self._refused.get(self._digest(attempts.sequence), 0.0) > monotonic():
+                raise CrashingText("this text has crashed the engine within the last hour; do not send it again")
+            if self._may_run(attempts):
+                break
             turn = asyncio.get_running_loop().create_future()
             self._turns.append(turn)
             try:
@@ -308,23 +314,27 @@ class ContinuousPipeline:
         return blake2b(sequence.owner.encode() + b"\0" + ids, key=self._secret, digest_size=16).digest()
 
     def _note_crash(self, run: _EngineRun) -> None:
-        """Blame what was in flight: the group that is searched, if some of it was; else all. Two crashes make a suspect."""
+        """Blame what was in flight: the group that is searched, and of all else, two crashes make suspects.
+
+        Also of what ran beside the group: another one that crashes the engine would have all of the group searched for it.
+        """
         search = self._search
+        others = [one for one in run.in_flight if search is None or one not in search]
         if search is not None and any(one in run.in_flight for one in search.group):
             convicted = search.crash(run.in_flight, is_proven=run.completed > 0)
             if convicted is not None:
                 self._convict(convicted)
         else:
             self._crash_load = len(run.in_flight) or self._crash_load
-            for attempts in run.in_flight:
-                attempts.crashes += 1
-            suspects = [one for one in run.in_flight if one.crashes > CRASHES_SURVIVED]
-            suspects.sort(key=attrgetter("submitted_s"))
-            if search is not None:
-                search.add(suspects)
-            elif suspects:
-                log.warning("%d sequences were in flight at two crashes: they run by halves", len(suspects))
-                self._search = SuspectSearch(suspects)
+        for attempts in others:
+            attempts.crashes += 1
+        suspects = [one for one in others if one.crashes > CRASHES_SURVIVED]
+        suspects.sort(key=attrgetter("submitted_s"))
+        if search is not None:
+            search.add(suspects)
+        elif suspects:
+            log.warning("%d sequences were in flight at two crashes: they run by halves", len(suspects))
+            self._search = SuspectSearch(suspects)
         self._check_search()
 
     def _convict(self, attempts: _Attempts) -> None:
