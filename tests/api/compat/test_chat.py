@@ -282,13 +282,16 @@ def test_a_batch_of_kiss_translator(system: str, written: str | None) -> None:
     assert found.write([_translation("一"), _translation("二\n三")]) == expected
 
 
-@pytest.mark.parametrize("text", ["\n" * 200_000, "Title: " * 30_000, "translate to " * 20_000, " %%\n" * 20_000])
+@pytest.mark.parametrize(
+    "text", ["\n" * 200_000, " " * 200_000, "Title: " * 30_000, "translate to " * 20_000, " %%\n" * 20_000]
+)
 def test_no_message_takes_long(text: str) -> None:
     """Searches that start again at each character would take minutes."""
     for user in (
         f"x{text}x",
         KISS.replace("{to}", "Japanese").replace("{text}", f"x{text}x"),
         f"# Context\nTitle: {text}",
+        f"Translate the following text to Japanese:\n{text}x",
     ):
         with suppress(InvalidRequest):
             task(user, "Translate to " + text, "ja")
