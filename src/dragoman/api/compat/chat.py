@@ -254,8 +254,6 @@ class _Request:
         beginning = (self.told or self.message)[:_BEGINNING]
         found = other.search(beginning)
         line = self.message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
-        if found is not None and not beginning[: found.start()].strip() and chat_languages.commands(beginning):
-            raise UnclearPrompt("the messages ask for something else, and for a translation of it", param="messages")
         is_heading = line.endswith((":", "：")) and other.match(re.sub("^[Pp]lease ", "", line)) is not None
         is_about = self.told or chat_languages.asks(self.message)
         if is_heading or (found is not None and is_about and not chat_languages.commands(beginning)):
@@ -285,6 +283,8 @@ class _Request:
 
     def _is_instruction(self, part: SplitMessage, own: AskedLanguages) -> bool:
         """Whether what stands around a part of the message is an instruction, and not text too."""
+        if self.is_framed and own.targets:
+            return True
         expected = {*self.said.targets, *((self.named,) if self.named is not None else ())}
         if not own.asks or (self.said.targets and not own.targets):
             return bool(self.said.targets)
@@ -299,7 +299,9 @@ class _Request:
             (part.is_marked or part.before.endswith("\n"))
             and any(len(one) > _CLEAR and chat_languages.asks(one) for one in sentences)
         )
-        return not self.said.targets and is_clear
+        return not self.said.targets and (
+            is_clear or (not own.targets and (self.said.asks or part.is_marked) and bool(expected))
+        )
 
     def _check_text(self) -> None:
         """Raises for a message without an instruction that cannot be a text: nothing says what to do with it, or it does

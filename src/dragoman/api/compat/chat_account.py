@@ -15,18 +15,23 @@ from itertools import islice, pairwise
 from dragoman.api.compat import chat_languages
 from dragoman.api.compat.chat_languages import keys, words
 from dragoman.api.compat.chat_schema import Outline
-from dragoman.api.compat.chat_text import HTML, SplitMessage, label_kind, left_in
+from dragoman.api.compat.chat_text import HTML, SplitMessage, label_kind
 from dragoman.errors import UnclearPrompt
 
 _READ = 20_000  # characters of an instruction, and of the answer
+_ENDS = 3_000  # characters at the beginning and at the end of a text that are looked at
 _MAX_MARKS = 200
 _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
 _ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
+_LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
+_SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
 _KEY = re.compile(r"[\"'](?!(?:key|id|index)\\?[\"']\s*:\s*\{)(\w{1,40})\\?[\"']\s*:(?!:)")
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]{0,40})>")
+_TAG_LINE = re.compile(r"^[ \t]*<(?P<end>/?)(?P<name>[A-Za-z_][\w-]{0,40})>[ \t]*$", re.MULTILINE)
+_MARKUP = HTML | {"svg", "script", "style", "section", "details"}
 _SHOWN_BLOCK = re.compile(r"<([A-Za-z_][\w-]{0,40})>([^<>]{1,100})</\1>")
 _WORD = re.compile(r"[^\W\d_]{2,}|[^\s\w.:\"'*()#>-]")
 _PLACE = re.compile(r"<([A-Za-z_]{1,40})>\s{0,9}</\1>")
@@ -39,8 +44,6 @@ _OF_INPUT = re.compile(
     r"(?:may|will|can|is|are|has|have|contains?|gives?|provides?)\b",
     re.IGNORECASE,
 )
-_PLAIN_WORD = re.compile(r"\w+[.,:;!?：]*")  # and no mark that the text stands between
-_ADDED = re.compile(r"\s*(?:and|then)\b")
 _WINDOW = 80  # characters before a text and behind it, where its marks are
 _MARK = re.compile(r"(?<![|=#@%~^&+<>§¶$-])[|=#@%~^&+<>§¶$-]{2,24}(?![|=#@%~^&+<>§¶$-])")
 _NO_MARK = re.compile(r"-+>|=+>|<-+|-{2,}|#{1,6}|>=|<=|={2,3}|\|\||&&|<<|>>|%%|\$\$")
@@ -61,7 +64,7 @@ def check(
     is_text = is_one or (is_given and text.lstrip()[:1] not in ("[", "{"))
     left = _left_in_text(about, part, text, target) if is_text else None
     left = left or (_left_in_items(about, made) if made is not None else None)
-    left = left or (_left_around(part, is_text=is_text) if part is not None else None)
+    left = left or (_left_around(part) if part is not None else None)
     if left is None and not is_given:
         frame = "".join("".join(parts) for parts in made.literals) if made is not None else ""
         left = _left_of_form(about[:_READ], message, text, frame)
@@ -81,13 +84,111 @@ def _unclear(left: str) -> UnclearPrompt:
     return UnclearPrompt(f"what {left.strip()[:100]!r} is for is not understood", param="messages")
 
 
-# ---- the texts
+# ---- the text
 
 
 def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str) -> str | None:
-    if not text.strip():
+    """What of the request is left in a text."""
+    ends = text.strip()
+    if not ends:
         return about if "\n" in about.strip() else None
-    return left_in(text, part, (target,))
+    lines = [line for line in f"{ends[:_ENDS]}\n{ends[_ENDS:][-_ENDS:]}".splitlines() if line.strip()]
+    if part is not None and part.is_marked:
+        return None
+    if _is_for_another(lines[0], target):
+        return None
+    is_own = part is not None
+    is_label = part is not None and part.before.rstrip().endswith((":", "："))
+    return (
+        (_frame(text, lines) if is_own else None)
+        or _labels(lines, is_own=is_own, is_behind=is_label)
+        or _elements_around(text)
+        or _requests(lines, is_own=is_own)
+    )
+
+
+def _frame(text: str, lines: Sequence[str]) -> str | None:
+    """Quotation marks around the whole text, or lines of signs around it."""
+    is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
+    if is_quoted and any(words(kind).match(line.lstrip()) for kind in ("order", "rule") for line in lines[1:]):
+        return lines[0]
+    if _QUOTED.fullmatch(text.strip()) is not None:
+        return text
+    signs = [line for line in (lines[0], lines[-1]) if _SIGNS.fullmatch(line) is not None]
+    return signs[0] if len(lines) > 1 and signs and not text.lstrip().startswith("---\n") else None
+
+
+def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | None:
+    """A label before the text or behind it. `is_behind`: the text stands behind a label already."""
+    labels = [_LABEL.match(line) for line in lines]
+    kinds = [label_kind(label["name"]) if label is not None else None for label in labels]
+    last = labels[-1]
+    is_end = last is not None and len(lines) > 1 and not last["rest"].strip()
+    if is_end and (is_own or kinds[-1] in ("answer", "language")):
+        return lines[-1]
+    is_record = len(lines) > 1 and None not in labels
+    is_whole = is_record and not is_own
+    for label, kind, line in zip(labels[:20] if len(lines) > 1 else (), kinds, lines, strict=False):
+        if label is not None and _is_of_language(label) and not (is_whole and _is_field(label["name"], kind)):
+            return line
+    if labels[0] is None:
+        return None
+    name, rest = labels[0]["name"], labels[0]["rest"].strip()
+    is_alone = len(lines) > 1 and not rest
+    is_known = kinds[0] in ("text", "answer") and (is_own or _LABEL_WITHIN.search(rest) is None)
+    speaks = words("asks").search(name) is not None and not chat_languages.begins(name)
+    is_other = is_own and (speaks or kinds[0] == "language" or is_alone or not is_behind)
+    if is_known or is_other or (is_own and _QUOTED.fullmatch(rest) is not None):
+        return lines[0]
+    return lines[0] if is_record and kinds[0] is not None else None
+
+
+def _is_of_language(label: re.Match[str]) -> bool:
+    """Whether what a label says is a language's name, or two with a sign between."""
+    value = label["rest"].strip(" *")
+    is_short = len(label["rest"]) < 80
+    return is_short and any(chat_languages.tag_of(one) is not None for one in re.split(r"->|→|=>|➜", value))
+
+
+def _is_field(name: str, kind: str | None) -> bool:
+    """Whether a label says nothing of a translation. In a record that is the user's whole message, such a label's value is
+    text, also where it could be a language's code ("Subject: Hi")."""
+    return kind is None and words("asks").search(name) is None
+
+
+def _elements_around(text: str) -> str | None:
+    """An element on lines of its own, which HTML does not have, within a text that is no markup."""
+    if text.lstrip().startswith("<"):
+        return None
+    tags = list(_TAG_LINE.finditer(text[-_READ:]))
+    last_ends = {tag["name"]: tag.start() for tag in tags if tag["end"]}
+    for tag in tags:
+        name = tag["name"]
+        if not tag["end"] and last_ends.get(name, -1) > tag.start() and name.lower() not in _MARKUP:
+            return f"<{name}>"
+    return None
+
+
+def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
+    """A line that asks for a translation, or is a rule for one."""
+    for line in lines if is_own else lines[:1] if len(lines) > 1 else ():
+        is_order = words("rule").match(line.lstrip(" -*#")) is not None
+        if is_own and is_order and words("manner").search(line) is not None:
+            return line
+        if is_own and line is lines[-1] and len(lines) > 1 and words("order").match(line) is not None:
+            return line
+        is_rule = is_own and (words("rule_line").match(line) is not None and words("asks").search(line) is not None)
+        is_question = not is_own and line.rstrip().endswith(("?", "？"))
+        is_request = not is_question and chat_languages.begins(line) and words("follows").search(line) is not None
+        if is_rule or (is_request and words("text").search(line) is not None):
+            return line
+    return None
+
+
+def _is_for_another(line: str, target: str) -> bool:
+    """Whether a line asks for a translation into other languages only: it is a text about translating."""
+    targets = chat_languages.read(line).targets
+    return bool(targets) and all(one.partition("-")[0] != target.partition("-")[0] for one in targets)
 
 
 def _left_in_items(about: str, made: Outline) -> str | None:
@@ -105,16 +206,12 @@ def _left_in_items(about: str, made: Outline) -> str | None:
     return None
 
 
-def _left_around(part: SplitMessage, *, is_text: bool) -> str | None:
+def _left_around(part: SplitMessage) -> str | None:
     """Another text, with a label, before the one that was found, or behind it."""
     lines = [line for line in part.before[:_READ].rstrip().splitlines() if line.strip()]
     bold = _BOLD_LABEL.search(part.text[:_READ]) if lines and _BOLD_LABEL.match(lines[-1]) is not None else None
     if bold is not None:
         return bold[0]
-    for line in part.after[:_READ].splitlines() if is_text else ():
-        label = _LABEL.fullmatch(line)
-        if label is not None and label_kind(label["name"]) == "text":
-            return line
     for line, following in pairwise(lines):
         label = _LABEL.fullmatch(line)
         is_text = (
@@ -132,7 +229,7 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
     """What an instruction wants in the answer, and the answer has not."""
     at = max(message.rfind(text[:200]), 0)
     before, after = message[max(at - _WINDOW, 0) : at].split(), message[at + len(text) :][:_WINDOW].split()
-    around = " ".join(one for one in (*before[-1:], *after[:1]) if not _PLAIN_WORD.fullmatch(one))
+    around = " ".join([*before[-1:], *after[:1]])  # the marks that the text stands between
     has = f"{frame[:_READ]}\n{text[:_READ]}\n{around}"
     if (key := _keys(about, text, frame)) is not None:
         return key
@@ -149,9 +246,8 @@ def _keys(about: str, text: str, frame: str) -> str | None:
     return next((name for name in shown if name not in known), None)
 
 
-def _demands(about: str) -> Iterator[tuple[str, bool]]:
-    """The clauses of an instruction about the answer that are no prohibition, and do not tell what stays; with each, whether it
-    adds something to the request in its sentence ("and list the names").
+def _demands(about: str) -> Iterator[str]:
+    """The clauses of an instruction about the answer that are no prohibition, and do not tell what stays.
 
     A negation, or a condition, holds until a clause begins anew. What stands before the request in its sentence leads to it.
     """
@@ -160,16 +256,16 @@ def _demands(about: str) -> Iterator[tuple[str, bool]]:
         is_off = False
         clauses = re.split(r"[,，]|\b(?=and\b|then\b)", sentence[0])[:left]
         left -= len(clauses)
-        request = next((place for place, one in enumerate(clauses) if chat_languages.read(one).targets), None)
-        for place, clause in enumerate(clauses[request or 0 :]):
+        request = next((place for place, one in enumerate(clauses) if chat_languages.read(one).targets), 0)
+        for clause in clauses[request:]:
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
             if not is_off and not words("kept").search(clause) and not _OF_INPUT.search(clause):
-                yield clause, request is not None and place > 0 and _ADDED.match(clause) is not None
+                yield clause
 
 
-def _elements(about: str, demands: Sequence[tuple[str, bool]], has: str) -> str | None:
+def _elements(about: str, demands: Sequence[str], has: str) -> str | None:
     """An element that the answer is to have."""
-    for one, _ in demands:
+    for one in demands:
         for found in _ELEMENT.finditer(one) if words("answered").search(one) is not None else ():
             name = found[1]
             is_closed = f"</{name}>" in about or f"<{name}> tag" in about
@@ -183,9 +279,9 @@ def _elements(about: str, demands: Sequence[tuple[str, bool]], has: str) -> str 
     return None
 
 
-def _marks(demands: Sequence[tuple[str, bool]], has: str) -> str | None:
+def _marks(demands: Sequence[str], has: str) -> str | None:
     """A mark that the answer is to have."""
-    for one, _ in demands:
+    for one in demands:
         is_answer = words("answered").search(one) is not None or words("order").search(one) is not None
         for found in _MARK.finditer(one) if is_answer else ():
             if _NO_MARK.fullmatch(found[0]) is None and found[0] not in has:
@@ -193,19 +289,17 @@ def _marks(demands: Sequence[tuple[str, bool]], has: str) -> str | None:
     return None
 
 
-def _shape(demands: Sequence[tuple[str, bool]], frame: str, has: str) -> str | None:
+def _shape(demands: Sequence[str], frame: str, has: str) -> str | None:
     """A clause that wants more than a bare translation, where the answer is one."""
     if frame.strip():
         return None
-    for one, is_added in demands:
+    for one in demands:
         is_order = (
-            (is_added or words("order").search(one) is not None)
+            words("order").search(one) is not None
             and not chat_languages.read(one).targets
             and _WORD.search(_without_plain(one, has)) is not None
         )
-        is_shape = words("answered").search(one) is not None and words("shape").search(one) is not None
-        is_several = words("order").search(one) is not None and words("several").search(one) is not None
-        if is_order or is_shape or is_several:
+        if is_order or (words("answered").search(one) and words("shape").search(one)):
             return one
     return None
 
@@ -214,9 +308,4 @@ def _without_plain(clause: str, has: str) -> str:
     """What a clause about the answer says besides that it is the translation: no text, language, manner or mark of it."""
     for kind in ("plain", "text", "manner"):
         clause = words(kind).sub(" ", clause)
-    return _WORD.sub(lambda found: " " if found[0] in has or _is_language(found[0]) else found[0], clause)
-
-
-def _is_language(word: str) -> bool:
-    """Whether a word is a language's name, or a code that is no word of three letters, as many are."""
-    return (len(word) != 3 or word.isupper()) and chat_languages.tag_of(word) is not None
+    return _WORD.sub(lambda found: " " if found[0] in has or chat_languages.tag_of(found[0]) else found[0], clause)

@@ -36,8 +36,7 @@ _OTHER_FORM = re.compile(
 )
 _SENTENCE = re.compile(r"[^.!?。！？;\n]+")
 _JSON_REFUSED = re.compile(r"\b(?:no|not|without|never|nor|non)\b[^.\n]{0,40}\bjson\b", re.IGNORECASE)
-_SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*(?:\[|\w{1,20}\[\]|(?:array|list)\b)", re.IGNORECASE)
-_LINES_WANTED = re.compile(r"\bjson ?lines\b|\bjsonl\b|\bone (?:json )?object per line\b", re.IGNORECASE)
+_SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
 _SHOWN_ENTRY = re.compile(r"\"(\w{1,40})\"\s*:\s*\{\s*\"")
 _SHOWN_ITEM = re.compile(r"\{((?:[^{}\[\]\"]{1,100}+|\"[^\"\n]{0,300}+\"){1,40}+)\}")
 _SHOWN_KEY = re.compile(r"[\"'](\w{1,40})\\?[\"']\s*:")
@@ -166,12 +165,8 @@ def _json(message: str, value: object, about: str) -> Outline | None:
     if key is not None and _STRINGS_WANTED.search(about) is not None:
         form = ()
     elif not form and (outer == name or shown.outer is None):
-        if _LINES_WANTED.search(about) is not None:
-            return None
         return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
-    is_lines = _LINES_WANTED.search(about) is not None
-    around = ("", "\n", "") if is_lines else ("[", ", ", "]")
-    made = _joined(items, partial(_write_item, key=key, form=form), *around, Outline(is_json=not is_lines))
+    made = _joined(items, partial(_write_item, key=key, form=form), "[", ", ", "]", Outline())
     return _wrapped(made, f"{{{dumped(outer)}: ", "}") if outer is not None else made
 
 
@@ -302,9 +297,7 @@ def _item_form(items: Sequence[object], key: str | None, shown: _Shown) -> tuple
         or set(given) == set(entries)
     ):
         return ()
-    new = [one for one in given if one not in entries and one.lower() not in _KEYS["id"]]
-    is_replaced = key is not None and key not in given and len(new) == 1  # whatever the key of the translation is
-    answers = [one for one in new if is_replaced or one.lower() in _KEYS["answer"]] or [
+    answers = [one for one in given if one not in entries and one.lower() in _KEYS["answer"]] or [
         one for one in given if one == key
     ]
     form: list[tuple[str, str]] = []
@@ -403,7 +396,7 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
         return _outline(message, _between([one for one in heads if one is not None], len(message)))
     for pattern in (_TAGGED, _BOUNDED):
         if (spans := _elements(message, pattern, most)) is not None:
-            return _outline(message, spans)
+            return _renamed(_outline(message, spans), about)
     if (timed := _timed(message, most)) is not None:
         return timed
     found = _numbered(message, about, most) or _keyed(message, about, most) or _each_line(message, about, most)
@@ -470,6 +463,17 @@ def _elements(message: str, pattern: re.Pattern[str], most: int) -> list[tuple[i
         spans.append(found.span("text"))
         at = found.end()
     return spans or None
+
+
+def _renamed(made: Outline, about: str) -> Outline:
+    """The elements under the name that the instruction has for translated ones."""
+    name = re.search(r"<(\w+)", "".join(made.literals[0]))
+    wanted = [one for one in re.findall(r"<(\w*translat\w*)[ >]", about) if name is not None and one != name[1]]
+    if name is not None and wanted and f"<{name[1]}" in about:
+        made.literals = [
+            [re.sub(rf"(</?){name[1]}\b", rf"\1{wanted[-1]}", one) for one in parts] for parts in made.literals
+        ]
+    return made
 
 
 def _timed(message: str, most: int) -> Outline | None:

@@ -9,7 +9,6 @@ and the end of the text is looked for once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import islice
@@ -23,7 +22,6 @@ from dragoman.errors import InvalidJson, UntranslatableText
 _HEAD, _TAIL = 20_000, 3_000  # characters in which an instruction may be
 _MAX_LINE = 600
 _MAX_COLONS, _MAX_MARKS = 500, 50
-_MAX_PARTS = 12  # of a message, of which each may be its text
 _MAX_IN_LINE = 10  # colons and marks of one line, which is read up to each of them
 _OPENING = re.compile(
     r"^[ \t]*(?P<fence>```|~~~)[\w-]*[ \t]*(?:\n|$)|(?P<quotes>\"\"\"|'''|```)"
@@ -37,18 +35,20 @@ _NAMED = re.compile(
     r"|(?P<marker>[^\w\s.,:;<>(){}\[\]\"'`\x21-\x7f\u2010-\u2030]{1,6}|[^\w\s.,:;<>(){}\[\]\"'`]{2,6}|[\"'`][^\w\s\"'`<>{}]{1,8}[\"'`]))",
     re.IGNORECASE,
 )
+_BEGIN = re.compile(r"^(?P<left>[^\w\n]{0,10})(?:BEGIN|START)\b[^\n]{0,40}\n", re.MULTILINE)
 _WORD_MARKS = {"triple backticks": "```", "triple quotes": '"""'}
 _PAIRS = {'"': '"', "“": "”", "「": "」", "『": "』", "`": "`", "'": "'", "‘": "’", "«": "»", "„": "“"}
 _OBJECT = re.compile(
     r"(?P<before>(?:(?!\n\s*\n)[^\"“「『`'‘«„]){1,300}?[\s:：,，\u3040-\u9fff\uac00-\ud7a3])?(?P<open>(?!\"{3}|'{3}|`{3})[\"“「『`'‘«„])(?=\S)"
 )
-_WORDS_BEHIND_COLON = re.compile(r"[:：][^:：\n]*\w[^:：]*\Z")
 _FIELD = re.compile(r"\s*(?:field|key|value|tag|column|property|section|attribute)", re.IGNORECASE)
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _END_LINE = re.compile(r"\n[^\w\n]{0,10}END(?: OF)? [A-Z_ ]{3,40}[^\w\n]{0,10}\s*\Z")
 _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s\S]){0,3000}</(?P=block)>\s*){1,4}\Z")
+_BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
 _PAIR_LINES = re.compile(r"\s*(?:^[ \t]*[^\n]{1,100}(?:->|=>|→)[^\n]{0,200}\n){1,500}+", re.MULTILINE)
 _BLANK = re.compile(r"\s{0,80}")
+_FIRST_LINE = re.compile(r"\s*+(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*+\r?\n")
 _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
 _NEXT_BRACKET = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]")
 _WHOLE_QUOTE = re.compile(r"\s*[\"“「『«„]([^\"“”「」『』«»„]{1,20000})[\"”」』»“]\s*")
@@ -92,16 +92,24 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         rest = message[line.end() :]
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
-    first: SplitMessage | None = None
-    for found in islice(_Scan(message, told).parts(is_asked=is_asked), _MAX_PARTS):
-        part = _trimmed(found)
-        targets: Sequence[str] = ()
-        if chat_languages.asks(part.text.lstrip()[:_MAX_LINE].partition("\n")[0]):
-            targets = chat_languages.read(part.about).targets or chat_languages.read(told).targets
-        if left_in(part.text, part, targets) is None:
-            return part
-        first = first or part
-    return first
+    scan = _Scan(message, told)
+    finders = [
+        scan.record,
+        scan.first_line,
+        scan.between_named,
+        scan.json_at_the_end,
+        scan.list_behind_paragraph,
+        scan.introduced,
+    ]
+    if told:
+        finders.append(scan.before_end)
+    else:
+        finders[4:4] = [scan.quoted]
+        finders.append(scan.before_request)
+    if is_asked:
+        finders += [scan.quoted, scan.behind_paragraph]
+    part = next((found for find in finders if (found := find()) is not None), None)
+    return _trimmed(part) if part is not None else None
 
 
 def _behind_pair(message: str) -> SplitMessage | None:
@@ -149,19 +157,8 @@ class _Scan:
         self._skip = 0
         self._held: SplitMessage | None = None  # what follows a list of terms
 
-    def parts(self, *, is_asked: bool) -> Iterator[SplitMessage]:
-        """What may be the text, with what stands around it, the surest first. `is_asked`: the message asks for a
-        translation."""
-        yield from filter(None, (self.record(), self.between_named(), self.json_at_the_end()))
-        if not self._told:
-            yield from filter(None, (self.quoted(),))
-        yield from self.introduced()
-        yield from filter(None, (self.before_end() if self._told else self.before_request(),))
-        if is_asked:
-            yield from self.behind_paragraphs()
-
-    def introduced(self) -> Iterator[SplitMessage]:
-        """The texts behind lines or marks that introduce one."""
+    def introduced(self) -> SplitMessage | None:
+        """The text behind the first line or mark that introduces it."""
         colons, marks, line, in_line = _MAX_COLONS, _MAX_MARKS, -1, 0
         for opening in _OPENING.finditer(self._message, 0, _HEAD):
             is_colon = opening["colon"] is not None
@@ -170,11 +167,11 @@ class _Scan:
             line, in_line = start, in_line + 1 if start == line else 0
             if opening.start() < self._skip or min(colons, marks) < 0 or in_line > _MAX_IN_LINE:
                 continue
-            part = self._behind_colon(opening) if is_colon else self._between_marks(opening)
-            if part is not None:
-                yield part
-        if self._held is not None:
-            yield self._held
+            find = self._behind_colon if is_colon else self._between_marks
+            part = find(opening)
+            if part is not None and (part.is_marked or not _has_rules(part.text)):
+                return part
+        return self._held
 
     def record(self) -> SplitMessage | None:
         """The text of a message that is a list of labels, each with what it says; or the last of several examples."""
@@ -192,13 +189,16 @@ class _Scan:
             texts = [one for one, kind in labels[:-1] if kind == "language"][-1 if not is_whole else -2 :: 2][-1:]
         elif len({one["name"] for one in texts}) == 1 and is_ended:
             texts = texts[-1:]
-        if len(labels) < 2 or len(texts) != 1 or not (is_whole or is_ended) or _opens(message, texts[0].end()):
+        if len(texts) != 1 or not (is_whole or is_ended) or _opens(message, texts[0].end()):
+            return None
+        is_alone = self._told and _EXPLICIT.search(texts[0]["name"]) is not None
+        if _has_inner_label(message[texts[0].end() :]) or not (is_alone or len(labels) > 1):
             return None
         label = texts[0]
         before, text = message[: label.end()], message[label.end() :]
         if is_whole and label["end"] is None:
             following = next((one.start() for one, _ in labels if one.start() > label.end()), len(message))
-            text = message[label.end() : following]
+            before, text = message[: label.end()], message[label.end() : following]
         part = _without_end(SplitMessage(before, text.strip("\r\n"), message[len(before) + len(text) :]))
         return replace(_without_quotes(part), is_marked=True)
 
@@ -208,31 +208,54 @@ class _Scan:
         value = self._message[label.end() : label.end() + 60].partition("\n")[0] if label["end"] is None else ""
         return "context" if kind == "text" and chat_languages.tag_of(value.strip(" ]*")) is not None else kind
 
-    def behind_paragraphs(self) -> Iterator[SplitMessage]:
-        """The texts behind a paragraph, or a first line, that ends a request for a translation of what follows."""
+    def first_line(self) -> SplitMessage | None:
+        """The text behind a first line that is a request and ends with a colon: whatever marks it has are its own."""
+        colon = _FIRST_LINE.match(self._message)
+        if colon is None or _NAMED.search(colon["line"]) is not None:
+            return None
+        is_request = chat_languages.commands(colon["line"]) and chat_languages.read(colon["line"]).targets
+        return self._behind_colon(colon) if is_request or self._told else None
+
+    def list_behind_paragraph(self) -> SplitMessage | None:
+        """The same where that text is a list, whose items may hold marks and labels."""
+        part = self.behind_paragraph()
+        return part if part is not None and _STRUCTURED.match(part.text) is not None else None
+
+    def behind_paragraph(self) -> SplitMessage | None:
+        """The text behind a paragraph, or a first line, whose last line is a request as a whole."""
         message = self._message
         ends = [
             *islice(_PARAGRAPH_END.finditer(message, 0, _HEAD), _MAX_MARKS),
             *islice(_LINE_END.finditer(message, 0, _MAX_LINE), 1),
         ]
         for end in ends:
-            before = message[: end.start()]
-            line = before.rpartition("\n")[2]
-            if len(line) > 2_000:
+            start = message.rfind("\n", 0, end.start()) + 1
+            line, is_first = message[start : end.start()], not message[:start].strip()
+            is_text = message[end.end() : end.end() + 300].strip() != ""
+            if not is_text or len(line) > 2_000 or line[-1:] in _PAIRS or _is_rules(message, end.end()):
                 continue
-            is_rule = words("rule_line").match(line) is not None and not self._told
-            is_request = _said("follows", line) and chat_languages.commands(line)
-            if not (is_request or is_rule):
+            part = SplitMessage(message[: end.end()], message[end.end() :])
+            if self._is_last_rule(line, message[:start]) and not _has_rules(_without_end(part).text):
+                return part if not _OF_ANSWER.search(part.text.lstrip(), 0, 100) else None
+            if not chat_languages.commands(line):
                 continue
             rest = re.split(r"[:：][ \t]", line)[-1].rstrip()
             if rest != line.rstrip() and rest and not (rest[-1] in ".!。:：" or _said("asks", rest)):
                 continue  # the text begins on this line
             is_whole = not self._told or (_said("text", line) and line.rstrip().endswith((".", ":", "。", "：", "!")))
-            follows = is_request or (_said("follows", before) and chat_languages.commands(before))
-            if not (is_whole and follows and message[end.end() : end.end() + 300].strip()):
+            if not is_whole or not _said("follows", line):
                 continue
-            if (line == before and not is_rule) or chat_languages.read(before).targets:
-                yield SplitMessage(message[: end.end()], message[end.end() :])
+            if (is_first or chat_languages.read(message[: end.start()]).targets) and not _has_rules(
+                _without_end(part).text
+            ):
+                return part
+        return None
+
+    def _is_last_rule(self, line: str, before: str) -> bool:
+        """Whether a line is a rule for the answer, behind a request for a translation of what follows."""
+        is_rule = words("rule_line").match(line) is not None and words("asks").search(line) is not None
+        is_request = is_rule and not self._told and chat_languages.commands(before) and _said("follows", before)
+        return is_request and bool(chat_languages.read(before).targets)
 
     def before_request(self) -> SplitMessage | None:
         """The text before a last paragraph that asks for its translation."""
@@ -277,6 +300,10 @@ class _Scan:
     def between_named(self) -> SplitMessage | None:
         """The text between two marks that the instruction names, or lines that say BEGIN and END."""
         message, told = self._message, self._told
+        if (begin := _BEGIN.search(message, 0, _HEAD)) is not None and (
+            end := message.rfind(f"\n{begin['left']}END", begin.end())
+        ) >= 0:
+            return SplitMessage(message[: begin.start()], message[begin.end() : end].strip("\r\n"), message[end:], True)
         if (part := self._last_block()) is not None:
             return part
         for named in islice(_NAMED.finditer(told[-_HEAD:] if told else message[:_HEAD]), 20):
@@ -310,14 +337,13 @@ class _Scan:
         message = self._message
         for start in (0, *(one.end() for one in islice(_PARAGRAPH_END.finditer(message, 0, _HEAD), _MAX_MARKS))):
             found = _OBJECT.match(message, start)
-            if found is None or found["before"] is None or _WORDS_BEHIND_COLON.search(found["before"]) is not None:
+            if found is None or found["before"] is None:
                 continue
             close = _PAIRS[found["open"]]
             first, end = message.find(close, found.end()), message.rfind(close, found.end())
             after = message[end + 1 : end + 302] if end >= 0 else "\n."
             is_end = len(after) <= 300 and "\n" not in after.strip() and re.match(r"\w", after, re.ASCII) is None
             sentence = re.split(r"[.!?。]\s|\n", found["before"])[-1]
-            sentence = found["before"] if sentence.rstrip()[-1:] in (":", "：") else sentence
             is_request = chat_languages.commands(sentence if sentence[-1:].isascii() else sentence + after.strip())
             if not is_end or _FIELD.match(message, first + 1) or not is_request:
                 continue
@@ -341,8 +367,7 @@ class _Scan:
             end = _NEXT_BRACKET.search(message, opening.end())
             stop = end.start() if end is not None else len(message)
             return SplitMessage(before, message[opening.end() : stop].strip(), message[stop:], True)
-        is_list = kind == "tag" and message.startswith(f"<{name}", _past_space(message, first + len(close)))
-        if first < 0 or is_list or (kind == "tag" and name.lower() in HTML):
+        if first < 0 or (kind == "tag" and name.lower() in HTML):
             return None
         if _said("context", title) and (is_tag or not is_text):
             self._skip = first + len(close)
@@ -363,9 +388,6 @@ class _Scan:
         """The text behind a line of signs that ends an instruction, or the one that it names."""
         before, text = self._message[: rule.start()], self._message[rule.start() :]
         is_request = chat_languages.commands(before) and bool(self._told or chat_languages.read(before).targets)
-        end = text.rfind(f"\n{rule['rule']}\n", rule.end() - rule.start())
-        if is_request and end >= 0 and chat_languages.commands(after := text[end:][:_TAIL]):
-            return SplitMessage(before, text[rule.end() - rule.start() : end].strip("\r\n"), after, True)
         return SplitMessage(before, text) if is_request and text.strip(f"{rule['rule'][0]} \r\n") else None
 
     def _behind_colon(self, colon: re.Match[str]) -> SplitMessage | None:
@@ -380,7 +402,13 @@ class _Scan:
             self._skip = pairs.end()
             self._held = self._held or SplitMessage(message[: pairs.end()], message[pairs.end() :].strip())
             return None
-        if len(line) > _MAX_LINE or place < self._from or _opens(message, end):
+        is_list = is_block and _said("text", line) and _said("follows", line) and not _said("context", line)
+        if (
+            len(line) > _MAX_LINE
+            or place < self._from
+            or _opens(message, end)
+            or (not is_list and _is_rules(message, end))
+        ):
             return None
         if not self._introduces(_spaced(line), message[:start], is_block=is_block):
             return None
@@ -391,8 +419,8 @@ class _Scan:
         sentence = re.split(r"[.!。]\s+", line)[-1]
         asks = _said("asks", line)
         is_behind = bool(self._told) and _begins(before)
-        if words("label").fullmatch(sentence) is not None:
-            return True
+        if words("label").fullmatch(sentence) is not None and (sentence == line or chat_languages.commands(line)):
+            return is_block or asks or not self._told or is_behind
         is_next = is_behind or self._held is not None or (bool(self._told) and not before.strip())
         if is_block and is_next and _said("text", line) and _said("follows", line):
             return True
@@ -424,18 +452,24 @@ def _spaced(name: str) -> str:
 _SOURCE_LINE = re.compile(r"\s*\[(?:source|from|target|language)[^\]\n]{0,60}\]\s*\n", re.IGNORECASE)
 
 
-def _past_space(message: str, place: int) -> int:
-    blank = _BLANK.match(message, place)
-    return blank.end() if blank is not None else place
-
-
 def _opens(message: str, place: int) -> bool:
     """Whether the next line that is not blank opens a fence, quotes or a tag."""
-    place = _past_space(message, place)
+    following = _BLANK.match(message, place)
+    place = following.end() if following is not None else place
     if message.startswith(("```", "~~~", '"""', "'''"), place):
         return True
     tag = re.compile(r"<([A-Za-z][\w-]{0,40})>\s*\n").match(message, place)
     return tag is not None and _said("text", _spaced(tag[1]))
+
+
+def _is_rules(message: str, place: int) -> bool:
+    """Whether what stands behind a colon is more of the instruction: a list of rules, or a heading of some."""
+    first = message[place : place + 300].lstrip()
+    line = first.partition("\n")[0]
+    if (bullet := _BULLET.match(first)) is not None:
+        return words("rule").match(bullet["line"].lstrip("*")) is not None
+    is_heading = line.rstrip("* ").endswith((":", "：")) or line.startswith("#")
+    return is_heading and words("context").search(line) is not None and len(line) < 80
 
 
 def _begins(message: str) -> bool:
@@ -469,6 +503,19 @@ def is_labelled(message: str) -> bool:
     return label_kind(label["name"]) == "text" or _BESIDES.fullmatch(label["name"]) is not None
 
 
+def _has_rules(text: str) -> bool:
+    """Whether what may be text tells how to translate: it is more of the instruction, at its beginning or its end."""
+    if _STRUCTURED.match(text) is not None:
+        return False
+    lines = f"{text[:_TAIL]}\n{text[-_TAIL:]}" if len(text) > _TAIL else text
+    return any(
+        words("rule_line").match(line) and words("asks").search(line, 0, _MAX_LINE) for line in lines.splitlines()
+    )
+
+
+_STRUCTURED = re.compile(r"\s*(?:[\[{@]|#?\d+\b|<[^<>\n]{0,40}\d)")
+
+
 # ---- the end of the text
 
 
@@ -479,7 +526,7 @@ def _trimmed(part: SplitMessage) -> SplitMessage:
         inner = _INNER.search(part.text, 0, _HEAD) if ":" in first and _said("context", first) else None
         part = replace(part, text=part.text[inner.end() :]) if inner is not None else part
         return _without_frame(part)
-    for step in (_without_label, _without_end, _without_frame, _without_quotes):
+    for step in (_without_end, _without_frame, _without_label, _without_end, _without_frame, _without_quotes):
         part = step(part)
     return part
 
@@ -489,7 +536,7 @@ def _without_end(part: SplitMessage) -> SplitMessage:
     before, text, after = part.before, part.text, part.after
     if (following := _next_label(before, text)) is not None:
         text, after = text[:following].rstrip(), text[following:] + after
-    for ending in (_END_LINE, _END_BLOCKS, words("end_note"), _LAST_LABEL):
+    for ending in (_END_LINE, _END_BLOCKS, _LAST_LABEL, words("end_note"), _LAST_LABEL):
         tail = text[-_TAIL:]
         found = ending.search(tail)
         if found is None or (ending is _END_BLOCKS and not _said("context", _spaced(found["block"]))):
@@ -514,10 +561,16 @@ def _next_label(before: str, text: str) -> int | None:
     return None
 
 
+def _has_inner_label(text: str) -> bool:
+    """Whether the first line has a label within: "Source text: hello. Translated text: …" is one text."""
+    line = text.partition("\n")[0][:_MAX_LINE]
+    return any(label_kind(name) is not None for name in re.findall(r"([A-Z][\w ]{2,40})[:：]\s", line))
+
+
 def _without_label(part: SplitMessage) -> SplitMessage:
     """Without a label before the text."""
     label = _FIRST_LABEL.match(part.text)
-    if label is None:
+    if label is None or _has_inner_label(part.text[label.end() :]):
         return part
     kind = label_kind(label["name"])
     if kind == "text" or (kind == "language" and part.after.strip()):
@@ -527,6 +580,8 @@ def _without_label(part: SplitMessage) -> SplitMessage:
 
 def _without_frame(part: SplitMessage) -> SplitMessage:
     """Without signs, or lines of them, around the text, or such a line before it."""
+    if (framed := _FRAMED.fullmatch(part.text)) is not None:
+        return replace(part, text=framed["text"].strip(), is_marked=True)
     first = _SIGNS.match(part.text)
     if first is None or _FRONT_MATTER.match(part.text) is not None:
         return part
@@ -544,6 +599,7 @@ def _without_frame(part: SplitMessage) -> SplitMessage:
 
 
 _MIRRORED = str.maketrans("<>[](){}【】", "><][)(}{】【")
+_FRAMED = re.compile(r"\s*<{2,5}(?P<text>[^<>]{1,20000})>{2,5}\s*")
 _SIGNS = re.compile(
     r"\s*(?P<signs>[^\w\s\"'`“«「.!?]{1,200})[ \t]*(?:(?P<name>[^\W\d][\w ]{2,40}?)[ \t]*[^\w\s]{1,40})?[ \t]*\n"
 )
@@ -551,6 +607,9 @@ _LABELS = re.compile(
     r"^[ \t]*+(?P<style>[#*\[【]{0,4})[ \t]*+(?P<name>[^\W\d_][^\n:：\]】]{1,58}?)[ \t*\]】]*[:：]"
     r"\*{0,2}[ \t]*(?P<end>\r?\n|\Z)?",
     re.MULTILINE,
+)
+_EXPLICIT = re.compile(
+    r"\b(?:text[eo]?|testo)\b|translat|tradu|übers|перев|текст|译|訳|번역|原文|文本|テキスト|원문", re.IGNORECASE
 )
 _FRONT_MATTER = re.compile(r"\s*---[ \t]*\n(?:[\w-]+:[^\n]*\n){1,50}---")
 _BEGINS = re.compile(r"(?:begin|start)\b", re.IGNORECASE)
@@ -582,6 +641,7 @@ _BESIDES = re.compile(
     r"[^\n]{0,20}",
     re.IGNORECASE,
 )
+_OF_ANSWER = re.compile(r"\b(?:output|answer|translat\w+)\b", re.IGNORECASE)
 _NEXT = re.compile(
     r"(?:string )?(?:key|id|type|path|file|comment|channel|author|speaker|domain|category|url)\Z"
     r"|max\w* length|next|upcoming|following|surrounding|(?:source|target)[_ ]?lang",
@@ -621,122 +681,3 @@ def terms(about: str) -> dict[str, str]:
             found |= {term["source"].strip(): term["target"].strip()}
             at = term.end()
     return {source: target for source, target in found.items() if "term" not in source.lower()}
-
-
-# ---- what is left in the text
-
-_ENDS = 3_000  # characters at the beginning and at the end of a text that are looked at
-_READ = 20_000
-_LABEL_LINE = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
-_SIGN_LINE = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
-_QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
-_MARK_BEFORE = re.compile(r"\s*([^\w\s\"'`]{2,10})(?=[ \t])")
-_TAG_LINE = re.compile(r"^[ \t]*<(?P<end>/?)(?P<name>[A-Za-z_][\w-]{0,40})>[ \t]*$", re.MULTILINE)
-_MARKUP = HTML | {"svg", "script", "style", "section", "details"}
-
-
-def left_in(text: str, part: SplitMessage | None, targets: Sequence[str]) -> str | None:
-    """What of a request for a translation into `targets` is left in a text that was taken out of a message, or (None) is a
-    message as a whole."""
-    ends = text.strip()
-    if not ends:
-        return None
-    lines = [line for line in f"{ends[:_ENDS]}\n{ends[_ENDS:][-_ENDS:]}".splitlines() if line.strip()]
-    if (part is not None and part.is_marked) or _is_for_others(lines[0], targets):
-        return None
-    is_own = part is not None
-    is_label = part is not None and part.before.rstrip().endswith((":", "："))
-    return (
-        (_frame(part.before[:_HEAD], text, lines) if part is not None else None)
-        or _labels(text, lines, is_own=is_own, is_behind=is_label)
-        or _elements_around(text)
-        or _requests(lines, is_own=is_own)
-    )
-
-
-def _frame(before: str, text: str, lines: Sequence[str]) -> str | None:
-    """Quotation marks around the whole text, lines of signs around it, or a sign before it that the instruction names."""
-    is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
-    if is_quoted and any(words(kind).match(line.lstrip()) for kind in ("order", "rule") for line in lines[1:]):
-        return lines[0]
-    if _QUOTED.fullmatch(text.strip()) is not None:
-        return text
-    mark = _MARK_BEFORE.match(text)
-    if mark is not None and re.search(rf"\w[ \t]+{re.escape(mark[1])}(?!\S)", before) is not None:
-        return mark[1]
-    signs = [line for line in (lines[0], lines[-1]) if _SIGN_LINE.fullmatch(line) is not None]
-    return signs[0] if len(lines) > 1 and signs and not text.lstrip().startswith("---\n") else None
-
-
-def _labels(text: str, lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | None:
-    """A label before the text or behind it. `is_behind`: the text stands behind a label already."""
-    labels = [_LABEL_LINE.match(line) for line in lines]
-    kinds = [label_kind(label["name"]) if label is not None else None for label in labels]
-    last = labels[-1]
-    is_end = last is not None and len(lines) > 1 and not last["rest"].strip()
-    is_beside = is_own and kinds[-1] == "context" and text.rstrip().endswith(f"\n\n{lines[-1]}")
-    if is_beside or (is_end and (is_own or kinds[-1] in ("answer", "language"))):
-        return lines[-1]
-    is_record = len(lines) > 1 and None not in labels
-    is_whole = is_record and not is_own
-    for label, kind, line in zip(labels[:20] if len(lines) > 1 else (), kinds, lines, strict=False):
-        if label is not None and _is_of_language(label) and not (is_whole and _is_field(label["name"], kind)):
-            return line
-    if labels[0] is None:
-        return None
-    name, rest = labels[0]["name"], labels[0]["rest"].strip()
-    is_alone = len(lines) > 1 and not rest
-    is_known = kinds[0] in ("text", "answer")
-    speaks = words("asks").search(name) is not None and not chat_languages.begins(name)
-    is_other = is_own and (speaks or kinds[0] == "language" or is_alone or not is_behind)
-    if is_known or is_other or (is_own and _QUOTED.fullmatch(rest) is not None):
-        return lines[0]
-    return lines[0] if is_record and kinds[0] is not None else None
-
-
-def _is_of_language(label: re.Match[str]) -> bool:
-    """Whether what a label says is a language's name, or two with a sign between."""
-    value = label["rest"].strip(" *")
-    is_short = len(label["rest"]) < 80
-    return is_short and any(chat_languages.tag_of(one) is not None for one in re.split(r"->|→|=>|➜", value))
-
-
-def _is_field(name: str, kind: str | None) -> bool:
-    """Whether a label says nothing of a translation. In a record that is the user's whole message, such a label's value is
-    text, also where it could be a language's code ("Subject: Hi")."""
-    return kind is None and words("asks").search(name) is None
-
-
-def _elements_around(text: str) -> str | None:
-    """An element on lines of its own, which HTML does not have, within a text that is no markup."""
-    if text.lstrip().startswith("<"):
-        return None
-    tags = list(_TAG_LINE.finditer(text[-_READ:]))
-    last_ends = {tag["name"]: tag.start() for tag in tags if tag["end"]}
-    for tag in tags:
-        name = tag["name"]
-        if not tag["end"] and last_ends.get(name, -1) > tag.start() and name.lower() not in _MARKUP:
-            return f"<{name}>"
-    return None
-
-
-def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
-    """A line that asks for a translation, or is a rule for one."""
-    for line in lines if is_own else lines[:1] if len(lines) > 1 else ():
-        is_order = any(words(kind).match(line.lstrip(" -*#")) for kind in ("rule", "order"))
-        if is_own and is_order and (words("manner").search(line) or words("of_answer").search(line)):
-            return line
-        if is_own and line is lines[-1] and len(lines) > 1 and words("order").match(line) is not None:
-            return line
-        is_rule = is_own and words("rule_line").match(line) is not None and words("asks").search(line) is not None
-        is_question = not is_own and line.rstrip().endswith(("?", "？"))
-        is_request = not is_question and chat_languages.begins(line) and words("follows").search(line) is not None
-        if is_rule or (is_request and words("text").search(line) is not None):
-            return line
-    return None
-
-
-def _is_for_others(line: str, targets: Sequence[str]) -> bool:
-    """Whether a line asks for a translation into other languages only: it is a text about translating."""
-    named = {one.partition("-")[0] for one in chat_languages.read(line).targets}
-    return bool(named) and named.isdisjoint(one.partition("-")[0] for one in targets)
