@@ -15,7 +15,7 @@ from playwright.async_api import Browser, FilePayload, Locator, Page, expect
 
 from dragoman.api.web.page import STATIC
 from dragoman.storage.database import Database
-from tests.browser.conftest import audit, choose_language, documents_serving
+from tests.browser.conftest import HANG_MS, audit, choose_language, documents_serving
 from tests.browser.stage import Stage, make_service, serving
 from wholetext.files.formats import all_formats
 
@@ -119,6 +119,7 @@ def foreign(locale: str, said: set[str]) -> Iterator[str]:
 async def reading(chromium: Browser, locale: str) -> AsyncGenerator[Page]:
     """A tab of a reader of this language; a script that fails in it fails the test."""
     context = await chromium.new_context(viewport={"width": 1280, "height": 900}, locale=locale)
+    context.set_default_timeout(HANG_MS)
     page = await context.new_page()
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))

@@ -66,7 +66,13 @@ async def test_segments_are_searched_filtered_and_replaced_after_a_look(review: 
     await expect(row(review, 1)).to_have_attribute("data-edited", "")
     await expect(row(review, 1)).not_to_have_attribute("data-reviewed", "")
 
+    await review.fill("#replacement", "Ina")
+    await review.fill("#find-text", "ko")
+    await review.click("#replace button[type=submit]")  # before the search, which waits for more letters
+    await expect(numbers(review)).to_have_count(4)
+    await expect(changes).to_have_count(4)
     await review.fill("#find-text", "")
+    await expect(changes).to_have_count(0)
     await expect(numbers(review)).to_have_count(4)
     doubtful = await review.locator(".segment[data-doubted] .place b").all_inner_texts()
     kinds = {"edited": ["1"], "doubtful": doubtful, "unreviewed": ["1", "2", "3", "4"], "reviewed": []}

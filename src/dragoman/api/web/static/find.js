@@ -71,11 +71,13 @@ export class Find {
 
   stop() {
     clearTimeout(this.timer);
+    this.timer = null;
     this.asking?.abort();
+    this.forget();
   }
 
   later() {
-    clearTimeout(this.timer);
+    this.stop();
     this.timer = setTimeout(() => this.search(), PAUSE_MS);
   }
 
@@ -86,7 +88,6 @@ export class Find {
 
   async search() {
     this.stop();
-    this.forget();
     const { find } = this.query;
     if (!this.isActive) {
       say(this.status, "");
@@ -111,8 +112,9 @@ export class Find {
     if (shown) (this.text.value ? this.replacement : this.text).focus();
   }
 
-  /** No replacements are offered. */
+  /** No replacements are offered, nor will those be that are asked for. */
   forget() {
+    this.looking?.abort();
     this.changes = [];
     this.preview.replaceChildren();
     this.apply.hidden = true;
@@ -121,14 +123,17 @@ export class Find {
 
   /** Show what would be changed. */
   async look() {
+    if (this.timer) this.search(); // not after the look: a search ends it
     this.forget();
     const { find, ...rest } = this.query;
     if (!find) return this.text.focus();
     const body = { find, ...rest, replacement: this.replacement.value };
+    const looking = (this.looking = new AbortController());
     try {
-      this.changes = await server.replacements(this.id, body, MOST_PREVIEWED);
+      this.changes = await server.replacements(this.id, body, MOST_PREVIEWED, looking.signal);
     } catch (error) {
-      return this.onError(error);
+      if (!looking.signal.aborted) this.onError(error);
+      return;
     }
     this.preview.replaceChildren(...this.changes.map((change) => this.item(change, find)));
     this.describe();

@@ -239,11 +239,11 @@ export async function findSegments(id, query, signal) {
 }
 
 /** What replacing would change, up to so many: `[{segment, replaced}]`. */
-export async function replacements(id, query, most) {
+export async function replacements(id, query, most, signal) {
   const found = [];
   for (let first = 0; first !== null && found.length < most; ) {
     const body = JSON.stringify({ ...query, first, limit: 200 });
-    const { changes, next } = await json(documentPath(id, "/segments/replacements"), { method: "POST", body, headers: JSON_BODY, wanted: true });
+    const { changes, next } = await json(documentPath(id, "/segments/replacements"), { method: "POST", body, headers: JSON_BODY, wanted: true, signal });
     found.push(...changes);
     first = next;
   }
