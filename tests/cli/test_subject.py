@@ -10,6 +10,7 @@ from dragoman import phrasebook
 from dragoman.cli.models import describe
 from dragoman.errors import ConfigError
 from dragoman.prompts import catalog
+from dragoman.prompts.encoder import language_values
 from dragoman.service.stack import Model
 from dragoman.wire import ModelDescription
 from dragoman_bench.bench.client import filled, make_target
@@ -40,8 +41,12 @@ def test_vllm_gets_the_packaged_models_prompt_token_for_token() -> None:
 def test_an_instruct_model_is_asked_through_its_chat_template_with_our_wording() -> None:
     asked = asked_of_vllm(of_profile("qwen3"), EN_JA, 2048)
     assert asked.kind == "openai-chat"
-    assert "from {source_name} into {target_name}" in (asked.system or "")
-    assert asked.user == "{text}"
+    profile = catalog.profiles()["qwen3"]
+    ours = profile.template("en", "ja")
+    names = language_values(profile, ours, "en", "ja")
+    sent = [filled(one or "", ITEM) for one in (asked.system, asked.user)]
+    assert sent == [one.format(text=ITEM.text, **names) for one in (ours.system, ours.text)]
+    assert all("Japanese" in one for one in sent)
 
 
 @pytest.mark.parametrize("name", sorted(catalog.profiles()))

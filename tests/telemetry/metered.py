@@ -56,11 +56,11 @@ def _answer(sequence: EngineSequence) -> str:
 
 
 class _Pipeline(FakePipeline):
-    """The fake, which also reports an engine elsewhere."""
+    """The fake, which also reports an engine elsewhere, and the limit of sequences after crashes."""
 
     def stats(self) -> EngineStats:
         elsewhere = RemoteEngineStats(url="http://gpu-1:8000", slots=8, running=1, losses=1, busy=False, fault="")
-        return super().stats().model_copy(update={"remote": [elsewhere]})
+        return super().stats().model_copy(update={"remote": [elsewhere], "slot_limit": 4})
 
 
 def metered_service() -> TranslationService:

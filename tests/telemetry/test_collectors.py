@@ -36,18 +36,21 @@ def test_the_state_is_one_of_three() -> None:
 
 
 def test_what_an_engine_counts_is_a_counter() -> None:
-    collector = collector_of(engine=EngineStats(preemptions=3, restarts=3, hangs=1, finished=7, steps=40, busy_s=1.5))
+    collector = collector_of(
+        engine=EngineStats(preemptions=3, restarts=3, hangs=1, crashing_sequences=2, finished=7, steps=40, busy_s=1.5)
+    )
     families = {family.name: family.type for family in collector.collect()}
     counters = {name for name, kind in families.items() if kind == "counter" and name.startswith("dragoman_engine_")}
     assert counters == {
         f"dragoman_engine_{name}"
         for name in (
-            *("preemptions", "restarts", "steps", "busy_seconds"),
+            *("preemptions", "restarts", "crashing_sequences", "steps", "busy_seconds"),
             *("finished_sequences", "prompt_tokens", "output_tokens"),
         )
     }
     registry = registry_of(collector)
     assert registry.get_sample_value("dragoman_engine_preemptions_total") == 3.0
+    assert registry.get_sample_value("dragoman_engine_crashing_sequences_total") == 2.0
     assert [
         registry.get_sample_value("dragoman_engine_restarts_total", {"reason": reason}) for reason in ("crash", "hang")
     ] == [2.0, 1.0]
