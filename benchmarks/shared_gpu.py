@@ -47,14 +47,14 @@ import aiohttp
 import psutil
 from rich.console import Console
 from rich.table import Table
-from streams import CpuTimes, Server, window_of
+from streams import CpuTimes, Server, conduct, window_of
 
 from dragoman.cli.console import error_console
 from dragoman.errors import DragomanError
 from dragoman_bench.bench.benchmark import Plan, Warmup, prepared, resolve
 from dragoman_bench.bench.client import make_target, open_session
 from dragoman_bench.bench.measurement import Measurement
-from dragoman_bench.bench.progress import Observer, interrupts, observed
+from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import Load, Repeat, RequestRecord
 from dragoman_bench.bench.servers import Interrupted, RunningServer, serving
 from dragoman_bench.bench.workload import CachedWorkload
@@ -467,18 +467,7 @@ def main() -> None:
     document = found.data
     document |= {"servers": {}, "failed": {}, "not_measured": [], "equal": [], "kills": [], "rows": []}
 
-    async def measure(observer: Observer) -> None:
-        with interrupts() as interrupted:
-            try:
-                await Experiment(options, found, observer).run(interrupted)
-            finally:
-                found.partial = interrupted.is_set() or bool(document["not_measured"] or document["failed"])
-                found.write(options.out)
-
-    try:
-        observed(measure)
-    except DragomanError as error:
-        error_console.print(str(error), markup=False)
+    conduct(found, options.out, lambda observer, interrupted: Experiment(options, found, observer).run(interrupted))
     Console(width=150).print(table(document))
 
 

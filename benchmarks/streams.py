@@ -26,7 +26,7 @@ import asyncio
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -362,6 +362,25 @@ def parsed() -> argparse.Namespace:
     return options
 
 
+def conduct(
+    found: Measurement, out: Path | None, run: Callable[[Observer, asyncio.Event], Coroutine[Any, Any, None]]
+) -> None:
+    """Run an experiment with progress until its end or an interruption, and write what it found, also where it fails."""
+
+    async def measure(observer: Observer) -> None:
+        with interrupts() as interrupted:
+            try:
+                await run(observer, interrupted)
+            finally:
+                found.partial = interrupted.is_set() or bool(found.data["not_measured"] or found.data["failed"])
+                found.write(out)
+
+    try:
+        observed(measure)
+    except DragomanError as error:
+        error_console.print(str(error), markup=False)
+
+
 def main() -> None:
     options = parsed()
     named = ("warmup", "window", "windows", "client_processes", "output_tokens", "most_rps")
@@ -369,18 +388,7 @@ def main() -> None:
     document = found.data
     document |= {"servers": {}, "failed": {}, "not_measured": [], "rows": []}
 
-    async def measure(observer: Observer) -> None:
-        with interrupts() as interrupted:
-            try:
-                await Streams(options, found, observer).run(interrupted)
-            finally:
-                found.partial = interrupted.is_set() or bool(document["not_measured"] or document["failed"])
-                found.write(options.out)
-
-    try:
-        observed(measure)
-    except DragomanError as error:
-        error_console.print(str(error), markup=False)
+    conduct(found, options.out, lambda observer, interrupted: Streams(options, found, observer).run(interrupted))
     if not document["rows"]:
         raise SystemExit("nothing was measured")
     Console(width=180).print(table(document))
