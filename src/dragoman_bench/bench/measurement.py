@@ -91,6 +91,18 @@ def read_text(path: Path, param: str | None = None) -> str:
         raise ConfigError(f"cannot read {path}: {error}", param=param) from error
 
 
+def with_part(page: str, name: str, part: str) -> str:
+    """Return a page's text with `part` between its lines `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+
+    Raises ConfigError if it has none.
+    """
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    if begin not in page or end not in page:
+        raise ConfigError(f"the page has no lines {begin} and {end}", param="page")
+    head, _, rest = page.partition(begin)
+    return f"{head}{begin}\n{part}\n{end}{rest.partition(end)[2]}"
+
+
 def first_fault(error: ValidationError) -> str:
     """Describe the first error of a document and its place."""
     first = error.errors()[0]

@@ -96,23 +96,17 @@ async def replica_killed(scene: Scene) -> None:
     """Streams that it has begun are cut; HAProxy sends other calls to the other one. Of its usage a second may be lost."""
     server, outages = scene.stage.servers[0], scene.load.ledger.outages
     replica = await _found(scene, REPLICA)
-    outages.begin(server.url, monotonic())
-    try:
+    with outages.during(server.url):
         _send(replica, signal.SIGKILL)
-    finally:
-        outages.end(server.url, monotonic())
 
 
 async def proxy_killed(scene: Scene) -> None:
     """Connections to HAProxy are cut, whatever they have been answered; Ray Serve starts another."""
     server, outages = scene.stage.servers[0], scene.load.ledger.outages
     proxy = await _found(scene, PROXY)
-    outages.begin(server.url, monotonic())
-    try:
+    with outages.during(server.url):
         _send(proxy, signal.SIGKILL)
         await server.ready()
-    finally:
-        outages.end(server.url, monotonic())
 
 
 async def rolling_update(scene: Scene) -> None:
@@ -263,9 +257,8 @@ async def handles_used_up(scene: Scene) -> None:
     libuv then closes new connections unread, which no server can answer: these calls have failed.
     """
     server, outages = scene.rng.choice(scene.stage.servers), scene.load.ledger.outages
-    outages.begin(server.url, monotonic(), is_orderly=True)
-    await _limited(server, psutil.RLIMIT_NOFILE, lambda process: process.num_fds() + 1)
-    outages.end(server.url, monotonic())
+    with outages.during(server.url, is_orderly=True):
+        await _limited(server, psutil.RLIMIT_NOFILE, lambda process: process.num_fds() + 1)
 
 
 @dataclass(frozen=True, slots=True)

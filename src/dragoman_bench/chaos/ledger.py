@@ -8,7 +8,10 @@ if its server was killed meanwhile, it has *failed*. *Duplicated* is what is cha
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Literal, get_args
 
 from dragoman_bench.chaos.oracle import AnswerTexts, SentCall, circled, error_code
@@ -58,6 +61,15 @@ class Outages:
 
     def end(self, url: str, now_s: float) -> None:
         self._of[url][-1].ended_s = now_s
+
+    @contextmanager
+    def during(self, url: str, *, is_orderly: bool = False) -> Generator[None]:
+        """Within: such a time, by the clock of `monotonic`."""
+        self.begin(url, monotonic(), is_orderly=is_orderly)
+        try:
+            yield
+        finally:
+            self.end(url, monotonic())
 
     def excuse(self, url: str, began_s: float, ended_s: float) -> bool:
         """Whether a call of that time may have got no answer."""

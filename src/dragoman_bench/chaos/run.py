@@ -7,7 +7,6 @@ many runs.
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -18,7 +17,7 @@ from statistics import median
 from time import monotonic
 from typing import Any
 
-from dragoman_bench.bench.measurement import Measurement
+from dragoman_bench.bench.measurement import Measurement, with_part
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.tables import Cell, Column, Row, Table, markdown
 from dragoman_bench.chaos.clients import DEADLINE_S, Http, MixedLoad, session
@@ -34,7 +33,6 @@ CLIENTS, DOCUMENT_CLIENTS = 9, 3
 PAUSE_S = (0.5, 2.0)
 """Between a recovery and the next fault, from and to."""
 RECOVERS_S = 180.0
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
 class ChaosRun:
@@ -174,9 +172,8 @@ def table(results: Measurement) -> Table:
 
 
 def shown_in(page: str, results: Measurement) -> str:
-    """Return a page's text with the results between its marks."""
-    shown = f"{BEGIN}\n{conditions(results)}\n\n{markdown(table(results))}\n{END}"
-    return re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: shown, page, flags=re.DOTALL)
+    """Return a page's text with the results between its marks. Raises ConfigError if it has none."""
+    return with_part(page, "results", f"{conditions(results)}\n\n{markdown(table(results))}")
 
 
 def conditions(results: Measurement) -> str:

@@ -46,7 +46,12 @@ def command(
     click.echo(markdown(table(results)))
     if page is not None:
         write_text(page, shown_in(read_text(page, "page"), results), "page")
-    if has_failed(results):
+    exit_with(results, has_failed=has_failed(results))
+
+
+def exit_with(results: Measurement, *, has_failed: bool) -> None:
+    """End the command with the exit code of what was found, or of an interruption, if there is one."""
+    if has_failed:
         click.get_current_context().exit(FOUND)
     if results.partial:
         click.get_current_context().exit(INTERRUPTED)
@@ -67,8 +72,8 @@ async def _run(
                 results.write(out)
 
 
-def main() -> None:
-    """Run the command; an error is one line, with the exit code 2."""
+def run_program(command: click.Command) -> None:
+    """Run a command as a program; an error is one line, with the exit code 2."""
     try:
         command()
     except DragomanError as error:
@@ -77,4 +82,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(command)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from pathlib import Path
 
 import click
 
-from dragoman.errors import DragomanError
-from dragoman_bench.bench.measurement import Measurement, read_text, write_text
-from dragoman_bench.bench.progress import INTERRUPTED, ProgressLines, error_console, interrupts, run_async
+from dragoman_bench.bench.measurement import Measurement, read_text, with_part, write_text
+from dragoman_bench.bench.progress import ProgressLines, error_console, interrupts, run_async
 from dragoman_bench.bench.tables import markdown
 from dragoman_bench.chaos.soak import KIND, Soak, conditions, has_failed, table
-
-FOUND = 1
-FILE = click.Path(path_type=Path, dir_okay=False)
-BEGIN, END = "<!-- soak: begin -->", "<!-- soak: end -->"
+from dragoman_bench.cli.chaos import FILE, exit_with, run_program
 
 
 @click.command("soak")
@@ -39,17 +34,8 @@ def command(seconds: float, per_s: float, seed: int, out: Path | None, page: Pat
     shown = f"{conditions(results)}\n\n{markdown(table(results))}"
     click.echo(shown)
     if page is not None:
-        text = re.sub(
-            f"{re.escape(BEGIN)}.*{re.escape(END)}",
-            lambda _: f"{BEGIN}\n{shown}\n{END}",
-            read_text(page, "page"),
-            flags=re.DOTALL,
-        )
-        write_text(page, text, "page")
-    if has_failed(results):
-        click.get_current_context().exit(FOUND)
-    if results.partial:
-        click.get_current_context().exit(INTERRUPTED)
+        write_text(page, with_part(read_text(page, "page"), "soak", shown), "page")
+    exit_with(results, has_failed=has_failed(results))
 
 
 async def _run(results: Measurement, soak: Soak, out: Path | None) -> None:
@@ -61,14 +47,5 @@ async def _run(results: Measurement, soak: Soak, out: Path | None) -> None:
             results.write(out)
 
 
-def main() -> None:
-    """Run the command; an error is one line, with the exit code 2."""
-    try:
-        command()
-    except DragomanError as error:
-        error_console.print(f"error: {error.message}", style="red", highlight=False, soft_wrap=True)
-        raise SystemExit(2) from None
-
-
 if __name__ == "__main__":
-    main()
+    run_program(command)

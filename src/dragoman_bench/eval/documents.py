@@ -27,6 +27,7 @@ from dragoman_bench.bench.measurement import (
     first_fault,
     git_commit,
     read_text,
+    with_part,
     write_text,
 )
 from dragoman_bench.bench.progress import Observer
@@ -38,7 +39,6 @@ CORPUS = Path(__file__).parent / "documents.jsonl"
 _RAW = "https://raw.githubusercontent.com"
 _EXTENSIONS = {"android": "xml", "xliff2": "xlf"}
 _POLL_S = 0.1
-_BEGIN, _END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +289,6 @@ def _of_libreoffice(results: DocumentResults) -> list[str]:
 
 def write_page(page: Path, results: DocumentResults) -> None:
     """Put the results between the marks of the page. Raises ConfigError if it has none."""
-    text = read_text(page, "page")
-    if _BEGIN not in text or _END not in text:
-        raise ConfigError(f"{page} has no lines {_BEGIN} and {_END}", param="page")
-    head, _, rest = text.partition(_BEGIN)
     failures = [one for one in results.files if not one.whole]
     lines = [
         f"{len(results.files)} files, {results.started_at[:10]}, on {results.machine.cpu}; pipeline "
@@ -312,4 +308,4 @@ def write_page(page: Path, results: DocumentResults) -> None:
     if shown:
         lines += ["", "Not alike in LibreOffice:", ""]
         lines += [f"- `{file.repo}` {escaped(file.path)}: {escaped('; '.join(found[:2]))}" for file, found in shown]
-    write_text(page, f"{head}{_BEGIN}\n" + "\n".join(lines).strip() + f"\n{_END}{rest.partition(_END)[2]}", "page")
+    write_text(page, with_part(read_text(page, "page"), "results", "\n".join(lines).strip()), "page")
