@@ -240,16 +240,19 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
 
 def build_cache(settings: Settings, model: Model, spec: EngineSpec) -> SegmentCache:
     """Build the cache of segments, and open its file if the settings name one. Raises `ConfigError`."""
+    own = settings.cache
+    file = _cache_file(settings, model, spec) if own.file and own.max_bytes else None
+    return SegmentCache(own.max_bytes, file, is_of_key=own.scope == "key")
+
+
+def _cache_file(settings: Settings, model: Model, spec: EngineSpec) -> CacheFile:
     own, engine = settings.cache, spec.engine
-    if not own.file or not own.max_bytes:
-        return SegmentCache(own.max_bytes, is_of_key=own.scope == "key")
     fingerprint = [revision(model.path), model.profile.name, spec.device, engine.dtype, engine.quantization]
     if engine.kv_cache_dtype != "auto":
         fingerprint.append(engine.kv_cache_dtype)
     if settings.pipeline.name == "remote":
         fingerprint += [settings.remote.urls, settings.remote.model]
-    file = CacheFile(Path(own.file), own.file_max_bytes, json.dumps(fingerprint))
-    return SegmentCache(own.max_bytes, file, is_of_key=own.scope == "key")
+    return CacheFile(Path(own.file), own.file_max_bytes, json.dumps(fingerprint))
 
 
 @lru_cache(maxsize=1)

@@ -30,6 +30,9 @@ function* linesOf(text) {
   }
 }
 
+/** The sentences of both in pairs; null where they are not as many. */
+const paired = (sources, targets) => (sources.length === targets.length ? sources.map((source, n) => ({ source, target: targets[n] })) : null);
+
 /**
  * Pairs of a text and its translation, in order; none where they have neither as many lines nor as many sentences.
  * @returns {{source: [number, number], target: [number, number]}[]} places in UTF-16 code units
@@ -37,13 +40,11 @@ function* linesOf(text) {
 export function pairsOf(text, translation, sourceLanguage, targetLanguage) {
   const [ours, theirs] = [[...linesOf(text)], [...linesOf(translation)]];
   if (ours.length !== theirs.length) {
-    const [sources, targets] = [sentencesOf(text, sourceLanguage), sentencesOf(translation, targetLanguage)];
-    return sources.length === targets.length ? sources.map((source, n) => ({ source, target: targets[n] })) : [];
+    return paired(sentencesOf(text, sourceLanguage), sentencesOf(translation, targetLanguage)) ?? [];
   }
   return ours.flatMap((one, at) => {
-    const [sources, targets] = [sentencesOf(one.line, sourceLanguage), sentencesOf(theirs[at].line, targetLanguage)];
     const whole = [{ source: [0, one.line.length], target: [0, theirs[at].line.length] }];
-    const pairs = sources.length === targets.length ? sources.map((source, n) => ({ source, target: targets[n] })) : whole;
+    const pairs = paired(sentencesOf(one.line, sourceLanguage), sentencesOf(theirs[at].line, targetLanguage)) ?? whole;
     const moved = ([start, end], by) => [start + by, end + by];
     return pairs.map(({ source, target }) => ({ source: moved(source, one.start), target: moved(target, theirs[at].start) }));
   });

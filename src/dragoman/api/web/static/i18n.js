@@ -12,7 +12,8 @@ const SERVERS = "en"; // the language of the server's messages
 /** The languages of the page, by their own names. */
 const LOCALES = { en: "English", de: "Deutsch", es: "Español", fr: "Français", ja: "日本語", ko: "한국어", zh: "中文" };
 
-const primary = (tag) => tag.split("-")[0].toLowerCase();
+/** The language of a tag, without script and region. */
+export const primary = (tag) => tag.split("-")[0].toLowerCase();
 
 function kept() {
   try {

@@ -1,6 +1,6 @@
 /** The languages of the server, and the choice of two: pickers and a swap, remembered in this browser. Knows no text. */
 
-import { direction, languageName, locale, t } from "./i18n.js";
+import { direction, languageName, locale, primary, t } from "./i18n.js";
 
 const STORE = "dragoman.languages";
 const RECENT = 3; // languages at the top of a menu
@@ -50,7 +50,6 @@ export class Languages extends Map {
   /** The target that was chosen last time, or else the reader's first language that the model has; not `other`. */
   firstTarget(storage, other = "") {
     const { target } = remembered(storage);
-    const primary = (tag) => tag.split("-")[0].toLowerCase();
     const codes = [...this.keys()].filter((code) => code !== other && this.serves(other, code));
     const own = navigator.languages.map((tag) => codes.find((code) => primary(code) === primary(tag)));
     return [target, ...own, ...codes].find((code) => codes.includes(code)) ?? "";
