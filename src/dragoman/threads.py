@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import BinaryIO, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+File = TypeVar("File", bound=BinaryIO | None)
 
 
 class Threads:
@@ -28,6 +29,20 @@ class Threads:
         return await asyncio.get_running_loop().run_in_executor(
             self._pool, lambda: context.run(work, *arguments, **named)
         )
+
+    async def open(self, opener: Callable[[], File]) -> File:
+        """As `run`, of work that opens a file: if the task is cancelled, and so receives none, the file is closed."""
+        opening = self._pool.submit(contextvars.copy_context().run, opener)
+        try:
+            return await asyncio.wrap_future(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close)
+            raise
+
+
+def _close(opening: Future[File]) -> None:
+    if not opening.cancelled() and opening.exception() is None and (file := opening.result()) is not None:
+        file.close()
 
 
 UPLOADS = Threads("uploads", 4)

@@ -12,9 +12,10 @@ import json
 import logging
 import shutil
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
@@ -208,7 +209,8 @@ class DocumentRuns:
             raise DocumentLost("the document's file is missing: delete it, and send it again")
         try:
             with full_disk_reported():
-                await RUNS.run(_copy, source, folder)
+                with source:
+                    await RUNS.run(_copy, source, folder)
                 yield folder
         finally:
             await RUNS.run(shutil.rmtree, folder, ignore_errors=True)
@@ -292,7 +294,7 @@ class DocumentRuns:
         progress.began_s = monotonic()
         await self._translate_units(document, units, account, progress)
         result, warnings = await self.write(document, "result-0")
-        await RUNS.run(result.close)
+        result.close()
         report = report_of(document)
         report["warnings"] += [{"code": code, "message": message} for code, message in progress.notes.items()]
         report["warnings"] += map(_writing_warning, warnings)
@@ -445,7 +447,8 @@ class DocumentRuns:
                 file = await self._places.of(document).open(document.id, TERMS)
                 if file is None:
                     raise DocumentLost("the document's terms are missing: delete it, and send it again")
-                terms = await RUNS.run(read_terms, file)
+                with file:
+                    terms = await RUNS.run(read_terms, file)
                 self._terms = document.id, terms
             return terms.of(document.source)
         if not options.glossary:
@@ -458,17 +461,15 @@ class DocumentRuns:
     async def write(self, document: StoredDocument, result: str) -> tuple[BinaryIO, list[str]]:
         """Write the file `result` from the stored translations; return it, open, and warnings."""
         files, options = self._places.of(document), await self.options(document)
-        async with self._workspace(document) as folder:
-            task = WorkerTask("write", str(folder), _read_options(document, options))
-            if await files.copy_segments(document.id, task.file("segments")) != document.segments:
-                raise DocumentLost("the document's segments are damaged: delete it, and send it again")
-            report = await self._work(task)
-            written = await RUNS.run(task.file().open, "rb")
-            try:
+        with ExitStack() as closed_on_error:
+            async with self._workspace(document) as folder:
+                task = WorkerTask("write", str(folder), _read_options(document, options))
+                if await files.copy_segments(document.id, task.file("segments")) != document.segments:
+                    raise DocumentLost("the document's segments are damaged: delete it, and send it again")
+                report = await self._work(task)
+                written = closed_on_error.enter_context(await RUNS.open(partial(task.file().open, "rb")))
                 await files.put(document.id, result, task.file())
-            except BaseException:
-                written.close()
-                raise
+            closed_on_error.pop_all()
         return written, report["warnings"]
 
     async def _unexpected(self, document: StoredDocument, error: Exception) -> DragomanError:
@@ -482,13 +483,12 @@ class DocumentRuns:
 
 def _copy(source: BinaryIO, folder: Path) -> None:
     """Copy an open file into a new folder."""
-    with source:
-        make_private(folder.parent)
-        folder.mkdir(mode=0o700)
-        target = folder / SOURCE
-        target.touch(mode=0o600)
-        with target.open("wb") as out:
-            shutil.copyfileobj(source, out, 2**20)
+    make_private(folder.parent)
+    folder.mkdir(mode=0o700)
+    target = folder / SOURCE
+    target.touch(mode=0o600)
+    with target.open("wb") as out:
+        shutil.copyfileobj(source, out, 2**20)
 
 
 def _writing_warning(message: str) -> dict[str, str]:

@@ -62,14 +62,13 @@ def write_terms(terms: DocumentTerms, path: Path) -> None:
 
 
 def read_terms(file: BinaryIO) -> DocumentTerms:
-    """Read and close the file. Raises `DocumentLost`."""
+    """Raises `DocumentLost`."""
     try:
-        with file:
-            head: list[Any] = json.loads(file.readline())
-            entries: list[dict[str, str]] = [{} for _ in head]
-            for line in file:
-                number, term, translation = json.loads(line)
-                entries[number][term] = translation
+        head: list[Any] = json.loads(file.readline())
+        entries: list[dict[str, str]] = [{} for _ in head]
+        for line in file:
+            number, term, translation = json.loads(line)
+            entries[number][term] = translation
         found = zip(head, entries, strict=True)
         return DocumentTerms([Dictionary(tuple(one[0]), tuple(one[1]), of) for one, of in found])
     except (ValueError, TypeError, IndexError, KeyError):

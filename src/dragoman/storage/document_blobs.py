@@ -214,7 +214,7 @@ class DatabaseFiles:
         query = select(_files.c.blob, _files.c.size).where(_complete(id, name)).order_by(_files.c.created_at.desc())
         while (found := await self._database.read(lambda connection: connection.execute(query).first())) is not None:
             blob, size = str(found[0]), int(found[1])
-            file = await RESULTS.run(self._new_file)
+            file = await RESULTS.open(self._new_file)
             try:
                 async for data in self._content(blob):
                     await RESULTS.run(_write, file, data)

@@ -223,7 +223,7 @@ class FolderFiles:
             with faults_of(path), suppress(FileNotFoundError):
                 return path.open("rb")
 
-        return await RESULTS.run(opened)
+        return await RESULTS.open(opened)
 
     async def delete(self, id: str) -> None:
         """See `DocumentFiles`."""

@@ -476,7 +476,8 @@ async def _document_answer(call: ToolCall, document: StoredDocument) -> ToolAnsw
     store = call.service.documents
     file = await store.result(document)
     url = f"{base_url(call.http)}/v1/documents/{document.id}/result"
-    size, block = await RESULTS.run(_block, file, url)
+    with file.file:
+        size, block = await RESULTS.run(_block, file, url)
     page = await store.segments(document, 0, MAX_DOUBTFUL, doubtful=True)
     answer = DocumentAnswer(
         document=shown,
@@ -494,11 +495,10 @@ async def _document_answer(call: ToolCall, document: StoredDocument) -> ToolAnsw
 
 def _block(file: ResultFile, url: str) -> tuple[int, ContentBlock]:
     """The size of a file, and the file where it is small: as text where it is text. Else a link."""
-    with file.file as opened:
-        size = os.fstat(opened.fileno()).st_size
-        if size > MAX_INLINE_BYTES:
-            return size, ResourceLink(name=file.name, uri=url, mime_type=file.media_type, size=size)
-        content = opened.read()
+    size = os.fstat(file.file.fileno()).st_size
+    if size > MAX_INLINE_BYTES:
+        return size, ResourceLink(name=file.name, uri=url, mime_type=file.media_type, size=size)
+    content = file.file.read()
     try:
         resource = TextResourceContents(uri=url, mime_type=file.media_type, text=content.decode())
     except UnicodeDecodeError:
