@@ -33,6 +33,26 @@ def entry(page: Page, text: str) -> Locator:
     return page.locator("#entries tr").filter(has=page.get_by_role("rowheader", name=text, exact=True))
 
 
+async def test_what_was_wrong_stays_when_the_list_comes_after_it(page: Page, tmp_path: Path) -> None:
+    came = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if route.request.method == "GET":
+            await came.wait()
+        await route.continue_()
+
+    async with documents_serving(tmp_path) as stage:
+        await open_page(page, stage)
+        await page.route("**/v1/glossaries", hold)
+        await page.click("nav >> text=Glossaries")
+        await page.set_input_files("#make-file", file("broken.csv", "one,two,three"))
+        await page.click("#make button")
+        await expect(page.locator("#collections-fault")).to_contain_text("3 columns")
+        came.set()
+        await expect(page.locator("#collections-empty")).to_be_visible()
+        await expect(page.locator("#collections-fault")).to_contain_text("3 columns")
+
+
 async def test_a_glossary_is_made_of_a_file_searched_changed_and_used(page: Page, tmp_path: Path) -> None:
     async with documents_serving(tmp_path) as stage:
         await open_page(page, stage)

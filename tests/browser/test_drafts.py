@@ -186,7 +186,7 @@ async def test_drafts_are_bounded(review: Page) -> None:
         }"""
     )
     await review.reload()
-    assert await review.evaluate("localStorage.getItem('dragoman.draft OLD 1')") is None
+    await review.wait_for_function("localStorage.getItem('dragoman.draft OLD 1') === null")
     await row(review).get_by_role("button", name="Go on editing").click()
     await field(review).press_sequentially("!")
     assert await drafts(review) == 200

@@ -44,9 +44,9 @@ export class Collections {
   async load() {
     const { kind } = this;
     const asking = (this.asking = new AbortController());
+    this.report(); // now: when the answer comes, another fault may be shown
     try {
       const found = await stored.list(kind, asking.signal);
-      this.report();
       byId("collections-empty").hidden = found.length > 0;
       byId("collection-list").replaceChildren(...found.map((one) => this.row(one)));
     } catch (error) {
