@@ -28,6 +28,8 @@ class ToolNotation:
 _NAME = r"[A-Za-z_][\w.:-]{0,40}"
 _W = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u052f"
 _OPTION = r"[a-z][A-Za-z0-9]{0,63}(?:-[A-Za-z0-9]{1,63}){0,9}"
+_ANY_OPTION = rf"(?:-[A-Za-z0-9?]|--{_OPTION})(?:[ =]<?[A-Z][A-Z_]{{0,31}}>?)?"
+"""An option of an outline of a command's use, where it stands in brackets."""
 _NO_WORD = r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]"
 """An option of one letter in prose: no vowel, which is a word in many languages (Spanish `y` and `o`, Italian `e`)."""
 _CLOSING_DASH = r"(?![^\n]{0,100}\w--?(?:[\s.,;:!?)]|\Z))"
@@ -148,12 +150,13 @@ NOTATIONS: tuple[ToolNotation, ...] = (
     ),
     ToolNotation(  # a dash of speech or of prose has no space before it, or one behind it, or begins a line
         "commands", "options",
-        rf"(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-]){_CLOSING_DASH}"
+        rf"\[{_ANY_OPTION}(?:\|{_ANY_OPTION}){{0,4}}\]|(?<![^\s|'\"`=])-[A-Za-z0-9?],? ?[|/]? ?--{_OPTION}(?![{_W}-])"
+        rf"|(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-]){_CLOSING_DASH}"
         rf"|(?<![^\n])--(?:{_OPTION}(?==|  )|[a-z][A-Za-z0-9]{{0,63}}-{_OPTION}(?![{_W}-]))"
         rf"|(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z])|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])"
         rf"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])|(?<=[{_W}]{{2}} )-{_NO_WORD}(?![{_W}'’-]){_CLOSING_DASH}"
         rf"|(?<=[\]>] )-[a-z](?![{_W}'’-])",
-        ("--verbose", "-v, --verbose", "--dry-run"),
+        ("--verbose", "-v, --verbose", "--dry-run", "[--all]", "[-o FILE]"),
         "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
     ),
 )  # fmt: skip
