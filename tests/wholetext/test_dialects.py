@@ -131,6 +131,7 @@ FOUND = {
     "inclusion": ("[!INCLUDE [words](words.md)]\n\nWords", ["Words"], ""),
     "citation": ("Words [@words2020, p. 3]", ["Words <x1/>"], ""),
     "reference": ("Words @fig-words words", ["Words <x1/> words"], "quarto"),
+    "numbered example": ("(@good) Words\n\nMore words (@good)", ["<x1/> Words", "More words <x1/>"], ""),
     "note in the text": ("Words^[more words]", ["Words<g1>more words</g1>"], ""),
     "text directive": ("Words :abbr[words]{title=x}", ["Words <g1>words</g1>"], ""),
     "icon": ("Words :material-check:", ["Words <x1/>"], ""),

@@ -192,6 +192,8 @@ NOTATIONS: tuple[Notation, ...] = (
         r"(?<!\w)\[-?@[A-Za-z0-9_{][^\[\]\n]{0,300}\](?![(\[:])"),
     Notation("reference", "Pandoc, Quarto, MyST", f"{_PANDOC}#citations", "word",
         r"(?<![\w@.])@(?:\{[^{}\n]{1,200}\}|[A-Za-z0-9_](?:[\w:.#$%&+?<>~/-]{0,100}[\w/])?)", only=_CITING),
+    Notation("numbered example", "Pandoc, Quarto", f"{_PANDOC}#numbered-example-lists", "word",
+        r"\(@[A-Za-z0-9_-]{1,60}\)"),
     Notation("note in the text", "Pandoc, Obsidian", f"{_PANDOC}#extension-inline_notes", "pair",
         r"(?<!\\)\^\[(?P<text>[^\[\]\n]{1,1000})\](?![(\[])"),
     Notation("shortcode", "WordPress", "https://codex.wordpress.org/Shortcode", "word",

@@ -43,7 +43,7 @@ _PLACE = (
     rf"|\[(?=[\[!@/-]|[a-z][\w-]*+ [\w-]++=|[^\[\]\n]{{1,300}}+\](?:\{{|[ ]?\r?\n?[ ]{{0,3}}\[|{_SPACE_IN_ADDRESS}))"
     rf"|!(?=\[(?:\[|bg|[^\[\]\n]{{0,300}}+\]{_SPACE_IN_ADDRESS}))|:(?=[A-Za-z])"
     r"|@(?=[\[\w{])|\^(?=[\[^\w])"
-    r"|\((?=\d{1,2}\)!|[A-Za-z][\w:.-]{0,80}\)[ \t]*+(?:\r?\n|\Z))|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()|\u2016"
+    r"|\((?=@|\d{1,2}\)!|[A-Za-z][\w:.-]{0,80}\)[ \t]*+(?:\r?\n|\Z))|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()|\u2016"
 )
 """Where a notation may begin: a line, or a sign. Each branch begins with a sign, so that other text is passed quickly."""
 _PLACES = re.compile(_PLACE)
