@@ -22,12 +22,12 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def answer_to(client: httpx.AsyncClient, head: str, *body: bytes) -> tuple[int, bytes]:
+async def answer_to(client: httpx.AsyncClient, head: str, *body: bytes, version: str = "1.1") -> tuple[int, bytes]:
     """Status and body of a client that sends all of its request before it reads, until the connection is closed."""
     assert client.base_url.port is not None
     reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
     try:
-        writer.write(f"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode())
+        writer.write(f"POST /v1/translate HTTP/{version}\r\n{head}\r\n\r\n".encode())
         for chunk in body:
             writer.write(chunk)
             await writer.drain()
@@ -46,15 +46,24 @@ CHUNK = b"186a0\r\n" + b"x" * 100_000 + b"\r\n"
 @pytest.mark.parametrize(
     ("head", "body"),
     [
-        ("Content-Length: 4000000", [b"x" * 100_000] * 40),
-        ("Transfer-Encoding: chunked", [*[CHUNK] * 20, b"0\r\n\r\n"]),
-        ("Content-Length: 4000000\r\nExpect: 100-continue", []),  # it asks before it sends
+        ("Host: localhost\r\nContent-Length: 4000000", [b"x" * 100_000] * 40),
+        ("Host: localhost\r\nTransfer-Encoding: chunked", [*[CHUNK] * 20, b"0\r\n\r\n"]),
+        ("Host: localhost\r\nContent-Length: 4000000\r\nExpect: 100-continue", []),  # it asks before it sends
     ],
     ids=["length", "chunked", "asks"],
 )
 async def test_a_large_body_gets_a_readable_413(client: httpx.AsyncClient, head: str, body: list[bytes]) -> None:
     status, content = await answer_to(client, head, *body)
     assert (status, json.loads(content)["error"]["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_what_is_refused_before_its_body_has_come_gets_a_readable_answer(version: str) -> None:
+    """Where the client closes the connection after it, as nginx does by default."""
+    async with served(fake_service(server=ServerSettings(max_body_bytes=10_000_000))) as client:
+        head = "Host: evil.example\r\nContent-Length: 8000000\r\nConnection: close"
+        status, content = await answer_to(client, head, *[b"x" * 100_000] * 80, version=version)
+        assert (status, json.loads(content)["error"]["code"]) == (421, "unknown_host")
 
 
 async def test_the_time_of_a_model_does_not_change(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

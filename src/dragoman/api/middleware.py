@@ -73,7 +73,8 @@ class _Exchange:
     """One request and its answer: counts the body's bytes, adds the id to the answer and notes its status.
 
     A client that sends its whole body before it reads would see a reset connection if the server closed it with data
-    unread. So what it still sends of a refused body is read and dropped, up to `DRAIN_BYTES` and for `DRAIN_S` at most.
+    unread. So where the connection ends with this answer, what the client still sends is read and dropped, up to `DRAIN_BYTES`
+    and for `DRAIN_S` at most. (uvicorn does that for a connection that is kept.)
     """
 
     request: RequestTrace
@@ -82,8 +83,8 @@ class _Exchange:
     send_message: Send
     received_bytes: int = 0
     held_bytes: int = 0  # of a body of which a part is missing
-    is_complete: bool = False
-    is_refused: bool = False  # the body, which may not have come
+    is_complete: bool = False  # or nothing is sent before it is asked for
+    is_last: bool = False  # of its connection
 
     async def receive(self) -> Message:
         """The next message. Raises `BodyTooLarge`, and `Unavailable` where too much is held for incomplete bodies."""
@@ -94,21 +95,21 @@ class _Exchange:
         bodies.incomplete_bytes += held_bytes - self.held_bytes
         self.held_bytes = held_bytes
         if self.received_bytes > bodies.max_bytes:
-            self.is_refused = True
+            self.is_last = True
             raise bodies.too_large(self.received_bytes)
         if bodies.are_uploads:
             return message
         if held_bytes > SMALL_BODY_BYTES and bodies.incomplete_bytes > INCOMPLETE_BODIES * bodies.max_bytes:
-            self.is_refused = True
+            self.is_last = True
             raise Unavailable("the server receives too many large bodies; send this one again later")
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message of the answer; of a refused body the rest is read before."""
+        """Send a message of the answer; of the last body of a connection the rest is read before."""
         if message["type"] == "http.response.start":
             self.request.status = message["status"]
             headers = [*message.get("headers", ()), (REQUEST_ID_HEADER, self.request.request_id.encode("ascii"))]
-            if self.is_refused:
+            if self.is_last:
                 headers.append((b"connection", b"close"))
                 if not self.is_complete:
                     await _drain(self.receive_message)
@@ -203,7 +204,11 @@ class RequestMiddleware:
         if self._tracing and not is_quiet:
             self._tracing.begin(request, scope["headers"])
         bodies = self._uploads if path in self._upload_paths else self._bodies
-        exchange = _Exchange(request, bodies, receive, send)
+        has_body = b"content-length" in headers or b"transfer-encoding" in headers
+        is_last = scope["http_version"] == "1.0" or b"close" in headers.get(b"connection", b"").lower()
+        exchange = _Exchange(
+            request, bodies, receive, send, is_complete=not has_body or b"expect" in headers, is_last=is_last
+        )
         token = requests.current.set(request)
         try:
             if refusal := self._refusal(scope, headers, exchange):
@@ -248,8 +253,7 @@ class RequestMiddleware:
             return Forbidden("web pages of other origins may not do this")
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > exchange.bodies.max_bytes:
-            exchange.is_refused = True
-            exchange.is_complete = b"expect" in headers  # which sends no body before it is asked to
+            exchange.is_last = True
             return exchange.bodies.too_large(int(length))
         return None
 
