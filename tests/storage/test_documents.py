@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from dragoman.storage.database import Database, utc_now
-from dragoman.storage.documents import DocumentStore, StoredDocument, uncharged_characters
+from dragoman.storage.documents import RETRY_S, DocumentStore, StoredDocument, uncharged_characters
 
 
 def document(name: str, account: str = "a", **values: object) -> StoredDocument:
@@ -88,9 +88,14 @@ async def test_what_a_server_releases_waits_again_and_was_not_tried(store: Docum
 
 
 async def test_a_document_is_not_tried_before_its_time(store: DocumentStore) -> None:
-    await add(store, document("d", retry_at=utc_now() + timedelta(minutes=1)))
+    await add(store, document("d", retry_at=utc_now() + timedelta(seconds=RETRY_S)))
     assert await claimed(store, "o") is None
     await store.update("d", retry_at=long_ago())
+    assert await claimed(store, "o") == "d"
+
+
+async def test_a_document_does_not_wait_for_a_time_of_a_clock_that_was_ahead(store: DocumentStore) -> None:
+    await add(store, document("d", retry_at=utc_now() + timedelta(hours=1)))
     assert await claimed(store, "o") == "d"
 
 

@@ -42,7 +42,7 @@ from dragoman.service.memories import Memories
 from dragoman.settings import DocumentSettings
 from dragoman.storage.database import utc_now
 from dragoman.storage.document_files import full_disk_reported, make_private, shortage
-from dragoman.storage.documents import DocumentStore, StoredDocument
+from dragoman.storage.documents import RETRY_S, DocumentStore, StoredDocument
 from dragoman.storage.glossaries import Glossaries
 from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.requests import OK, DocumentRecord
@@ -67,8 +67,6 @@ log = logging.getLogger("dragoman.documents")
 
 MAX_ATTEMPTS = 5
 """How often a document is begun by servers that do not end it, before it is an error: it may be what they die of."""
-RETRY_S = 15.0
-"""How long a document waits after an engine or a disk has failed."""
 BEAT_S = 1.0
 """How often a server reports that it works on a document, and stores progress and segments."""
 PAGE = 5_000

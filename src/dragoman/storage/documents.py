@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, cast
 
 from sqlalchemy import (
@@ -40,6 +40,8 @@ from dragoman.storage.database import METADATA, Database, utc_now
 DocumentState = Literal["queued", "translating", "done", "error"]
 IN_FLIGHT: tuple[DocumentState, ...] = ("queued", "translating")
 MAX_NAME_CHARACTERS = 100
+RETRY_S = 15.0
+"""How long a document waits after an engine or a disk has failed (`retry_at`)."""
 
 _documents = Table(
     "documents",
@@ -208,10 +210,11 @@ class DocumentStore:
         is none.
         """
         now, table = utc_now(), _documents.c
+        latest = now + timedelta(seconds=2 * RETRY_S)  # a later time is of a clock that was ahead
         other = _documents.alias()
         of_account = select(func.count()).where(other.c.account_id == table.account_id, other.c.state == "translating")
         free = or_(
-            and_(table.state == "queued", or_(table.retry_at.is_(None), table.retry_at <= now)),
+            and_(table.state == "queued", or_(table.retry_at.is_(None), table.retry_at.not_between(now, latest))),
             and_(table.state == "translating", table.heartbeat_at < stale_before),
         )
         free = and_(free, table.place.in_(places))
