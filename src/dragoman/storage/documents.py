@@ -214,7 +214,7 @@ class DocumentStore:
         other = _documents.alias()
         of_account = select(func.count()).where(other.c.account_id == table.account_id, other.c.state == "translating")
         free = or_(
-            and_(table.state == "queued", or_(table.retry_at.is_(None), table.retry_at.not_between(now, latest))),
+            and_(table.state == "queued", or_(table.retry_at.is_(None), ~table.retry_at.between(now, latest))),
             and_(table.state == "translating", table.heartbeat_at < stale_before),
         )
         free = and_(free, table.place.in_(places))
