@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.errors import ConfigError
 from dragoman.pipelines.fake import FakePipeline, circling
 from dragoman.settings import AuthSettings, DocumentSettings, Settings
 from dragoman.storage.database import Database
@@ -150,18 +151,27 @@ async def test_only_faults_that_were_injected_are_counted(tmp_path: Path, monkey
         if "absent" in tried:
             interrupted.set()
 
-    monkeypatch.setattr(runs, "FAULTS", (FaultKind("absent", absent), FaultKind("present", present)))
+    kinds = [FaultKind("absent", absent), FaultKind("present", present)]
     monkeypatch.setattr(runs, "FOLDER", tmp_path / "chaos")
     monkeypatch.setattr(runs, "PAUSE_S", (0.0, 0.1))
     monkeypatch.setattr(runs, "staged", staged_in_process)
     results = Measurement("chaos", PUBLISHED.conditions)
-    await ChaosRun(results, "one", HANG_S, 1, NoProgress()).run(interrupted)
+    await ChaosRun(results, "one", HANG_S, 1, NoProgress(), kinds).run(interrupted)
     times = {name: len(row["recovered_s"]) for name, row in results.data["faults"].items()}
     assert "absent" in tried
     assert times.get("one: absent", 0) == 0
     assert times["one: present"] == tried.count("present")
     assert results.data["findings"] == []
     assert f" and {tried.count('present')} faults in " in runs.conditions(results)
+
+
+def test_a_run_has_the_faults_of_its_servers_or_those_of_them_that_are_named() -> None:
+    killed = "replica killed"
+    assert {one.name for one in faults.kinds_of("replicas")} > {killed, "engine killed"}
+    assert [one.name for one in faults.kinds_of("replicas", [killed])] == [killed]
+    assert killed not in {one.name for one in faults.kinds_of("one")}
+    with pytest.raises(ConfigError):
+        faults.kinds_of("one", [killed])
 
 
 # ---- PostgreSQL that does not start

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -21,7 +21,7 @@ from dragoman_bench.bench.measurement import Measurement, with_part
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.tables import Cell, Column, Row, Table, markdown
 from dragoman_bench.chaos.clients import DEADLINE_S, Http, MixedLoad, session
-from dragoman_bench.chaos.faults import FAULTS, FaultKind, NotInjected, Scene
+from dragoman_bench.chaos.faults import FaultKind, NotInjected, Scene
 from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Ledger
 from dragoman_bench.chaos.oracle import text_call
 from dragoman_bench.chaos.stage import Stage, StageName, staged
@@ -38,7 +38,16 @@ RECOVERS_S = 180.0
 class ChaosRun:
     """One run over one stage, whose counts are added to `results`."""
 
-    def __init__(self, results: Measurement, stage: StageName, seconds: float, seed: int, observer: Observer) -> None:
+    def __init__(
+        self,
+        results: Measurement,
+        stage: StageName,
+        seconds: float,
+        seed: int,
+        observer: Observer,
+        kinds: Sequence[FaultKind],
+    ) -> None:
+        self._kinds = kinds
         self._results = results
         self._name: StageName = stage
         self._seconds = seconds
@@ -79,12 +88,11 @@ class ChaosRun:
     async def _inject(self, stage: Stage, load: MixedLoad, end_s: float, interrupted: asyncio.Event) -> None:
         rng = Random(self._seed)
         scene = Scene(stage, load, rng)
-        kinds = [one for one in FAULTS if stage.name in one.stages]
         left: list[FaultKind] = []
         await asyncio.sleep(rng.uniform(*PAUSE_S))  # some calls without any fault
         while monotonic() < end_s and not interrupted.is_set():
             if not left:
-                left = rng.sample(kinds, len(kinds))
+                left = rng.sample(self._kinds, len(self._kinds))
             fault = left.pop()
             self._observer.phase(f"{stage.name}: {fault.name}", None)
             await self._inject_one(fault, scene)

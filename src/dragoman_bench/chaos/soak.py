@@ -134,7 +134,8 @@ class Soak:
     async def _send(self, load: MixedLoad) -> None:
         """Calls at random times, whatever becomes of those before."""
         rng, calls, places = Random(f"{self._seed} soak"), set[asyncio.Task[object]](), count()
-        keys = sorted(load.keys)
+        *unlimited, limited = sorted(load.keys)
+        keys = (*unlimited * 5, limited)  # whose quota is soon used up: then its calls are no load
         while not load.ends.is_set():
             await asyncio.sleep(rng.expovariate(self._per_s))
             key, choice, number = keys[next(places) % len(keys)], rng.randrange(len(CALLS) + 1), next(load.numbers)
