@@ -1,5 +1,7 @@
 """A soak: a server under the same load for a long time, and whether what it holds grows.
 
+What clients store has a bound, so that the database need not grow: documents are deleted, and memories have the same few
+entries, again and again. The cache is small enough to be full soon.
 Sampled from outside: memory, open files and connections, and threads of the server's process and of those below it, and the
 bytes of its database. After the warm-up, the first third, a line is fitted to the means of ten blocks of samples, which depend
 on each other less than samples do. The slope is flat if it is within two standard errors of none. Memory that grows and is
@@ -22,9 +24,9 @@ from time import monotonic
 import numpy as np
 import psutil
 
-from dragoman_bench.bench.measurement import Measurement
+from dragoman_bench.bench.measurement import Measurement, with_part
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.tables import Cell, Column, Row, Table
+from dragoman_bench.bench.tables import Cell, Column, Row, Table, markdown
 from dragoman_bench.chaos.clients import Http, MixedLoad, session
 from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Ledger
 from dragoman_bench.chaos.oracle import CALLS
@@ -35,6 +37,9 @@ KIND = "soak"
 BLOCKS = 10
 WARM_UP = 1 / 3
 DOCUMENT_CLIENTS = 1
+ENTRIES, FIRST_ENTRY = 50, 10**9
+"""Entries of each key's memory, and the number of the first one's text, which no other call has."""
+FLAGS = ("--cache-max-bytes=1000000",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,8 @@ class Soak:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self._observer.phase(f"starting, in {folder}", None)
-        async with staged("one", folder, self._ledger.outages) as stage, session() as http:
-            load = MixedLoad(Http(http), self._ledger, stage.urls, stage.keys, self._seed)
+        async with staged("one", folder, self._ledger.outages, *FLAGS) as stage, session() as http:
+            load = MixedLoad(Http(http), self._ledger, stage.urls, stage.keys, self._seed, kept_share=0.0)
             await load.prepare()
             began_s, samples = monotonic(), list[Sample]()
             tasks = [asyncio.create_task(load.documents(place)) for place in range(DOCUMENT_CLIENTS)]
@@ -120,11 +125,13 @@ class Soak:
                     self._observer.note(f"  {totals.total()} requests, {samples[-1].memory_mib:.0f} MiB")
             finally:
                 load.ends.set()
+                ended_s = monotonic()
                 await asyncio.gather(*tasks)
+                await load.audit()
                 totals = self._ledger.totals
                 self._results.data.update(
                     per_s=self._per_s,
-                    seconds=round(monotonic() - began_s, 1),
+                    seconds=round(ended_s - began_s, 1),
                     seed=self._seed,
                     **{one: totals[one] for one in VERDICTS},
                     findings=self._ledger.findings,
@@ -133,16 +140,18 @@ class Soak:
 
     async def _send(self, load: MixedLoad) -> None:
         """Calls at random times, whatever becomes of those before."""
-        rng, calls, places = Random(f"{self._seed} soak"), set[asyncio.Task[object]](), count()
+        rng, calls, places, entries = Random(f"{self._seed} soak"), set[asyncio.Task[object]](), count(), count()
         *unlimited, limited = sorted(load.keys)
         keys = (*unlimited * 5, limited)  # whose quota is soon used up: then its calls are no load
+        next_s = monotonic()
         while not load.ends.is_set():
-            await asyncio.sleep(rng.expovariate(self._per_s))
+            next_s += rng.expovariate(self._per_s)
+            await asyncio.sleep(next_s - monotonic())
             key, choice, number = keys[next(places) % len(keys)], rng.randrange(len(CALLS) + 1), next(load.numbers)
             sent = (
                 load.call(CALLS[choice](key, number), load.url(0))
                 if choice < len(CALLS)
-                else load.store_and_translate(key, number)
+                else load.store_and_translate(key, FIRST_ENTRY + next(entries) % ENTRIES)
             )
             task: asyncio.Task[object] = asyncio.create_task(sent)
             calls.add(task)
@@ -177,6 +186,11 @@ def table(results: Measurement) -> Table:
         rows.append(Row(tuple(map(Cell, words))))
     columns = (*map(Column, ("mean", "slope per hour", "its standard error")), Column("flat within two"))
     return Table("", (Column("of the server's processes", "left"), *columns), tuple(rows), heads=1)
+
+
+def shown_in(page: str, results: Measurement) -> str:
+    """Return a page's text with the results between its marks. Raises ConfigError if it has none."""
+    return with_part(page, KIND, f"{conditions(results)}\n\n{markdown(table(results))}")
 
 
 def conditions(results: Measurement) -> str:

@@ -55,7 +55,8 @@ def command(
     click.echo(markdown(table(results)))
     if page is not None:
         write_text(page, shown_in(read_text(page, "page"), results), "page")
-    exit_with(results, has_failed=has_failed(results))
+    if not render:
+        exit_with(results, has_failed=has_failed(results))
 
 
 def exit_with(results: Measurement, *, has_failed: bool) -> None:
