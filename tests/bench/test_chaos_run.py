@@ -124,7 +124,7 @@ async def test_a_process_that_is_there_gets_its_signal(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def staged_in_process(_: Any, folder: Path, outages: Outages) -> AsyncGenerator[Stage]:
+async def staged_in_process(_: Any, folder: Path, outages: Outages, *_flags: str) -> AsyncGenerator[Stage]:
     """A server in the test's own event loop."""
     storage_url = f"sqlite:///{folder}/dragoman.db"
     database = Database(storage_url)

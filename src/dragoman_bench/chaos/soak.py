@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -44,13 +45,15 @@ FLAGS = ("--cache-max-bytes=1000000",)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a server's processes hold. Documents' workers come and go: theirs is not counted."""
+    """What a server's processes hold. Documents' workers come and go: theirs is not counted. `load`: the machine's, over the
+    last minute, in processes that run."""
 
     at_s: float
     memory_mib: float
     handles: int
     threads: int
     database_mib: float
+    load: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,9 @@ def sample(server: ChaosServer, folder: Path, began_s: float) -> Sample:
             handles += process.num_fds()
             threads += process.num_threads()
     database = sum(one.stat().st_size for one in folder.glob("dragoman.db*"))
-    return Sample(round(monotonic() - began_s, 1), memory / 2**20, handles, threads, database / 2**20)
+    return Sample(
+        round(monotonic() - began_s, 1), memory / 2**20, handles, threads, database / 2**20, psutil.getloadavg()[0]
+    )
 
 
 class Soak:
@@ -126,17 +131,23 @@ class Soak:
             finally:
                 load.ends.set()
                 ended_s = monotonic()
-                await asyncio.gather(*tasks)
-                await load.audit()
-                totals = self._ledger.totals
-                self._results.data.update(
-                    per_s=self._per_s,
-                    seconds=round(ended_s - began_s, 1),
-                    seed=self._seed,
-                    **{one: totals[one] for one in VERDICTS},
-                    findings=self._ledger.findings,
-                    samples=[asdict(one) for one in samples],
-                )
+                try:
+                    await asyncio.gather(*tasks)
+                    await load.audit()
+                finally:
+                    self._write(ended_s - began_s, samples)
+
+    def _write(self, elapsed_s: float, samples: list[Sample]) -> None:
+        totals = self._ledger.totals
+        self._results.data.update(
+            per_s=self._per_s,
+            seconds=round(elapsed_s, 1),
+            seed=self._seed,
+            **{one: totals[one] for one in VERDICTS},
+            codes=dict(sum(self._ledger.codes.values(), Counter[str]())),
+            findings=self._ledger.findings,
+            samples=[asdict(one) for one in samples],
+        )
 
     async def _send(self, load: MixedLoad) -> None:
         """Calls at random times, whatever becomes of those before."""
@@ -168,6 +179,8 @@ def table(results: Measurement) -> Table:
     """A row for each of what was sampled."""
     samples = [Sample(**one) for one in results.data["samples"]]
     kept = [one for one in samples if one.at_s >= WARM_UP * samples[-1].at_s]
+    if len(kept) < BLOCKS:  # of a run that was interrupted
+        kept = []
     rows = list[Row]()
     for label, name in (
         ("memory, MiB", "memory_mib"),
@@ -175,14 +188,11 @@ def table(results: Measurement) -> Table:
         ("threads", "threads"),
         ("database, MiB", "database_mib"),
     ):
-        found = slope([one.at_s for one in kept], [getattr(one, name) for one in kept])
-        words = (
-            label,
-            f"{found.mean:,.1f}",
-            f"{found.per_hour:+.2f}",
-            f"{found.error:.2f}",
-            "yes" if found.is_flat else "no",
-        )
+        words = (label, "–", "–", "–", "–")
+        if kept:
+            found = slope([one.at_s for one in kept], [getattr(one, name) for one in kept])
+            numbers = f"{found.mean:,.1f}", f"{found.per_hour:+.2f}", f"{found.error:.2f}"
+            words = (label, *numbers, "yes" if found.is_flat else "no")
         rows.append(Row(tuple(map(Cell, words))))
     columns = (*map(Column, ("mean", "slope per hour", "its standard error")), Column("flat within two"))
     return Table("", (Column("of the server's processes", "left"), *columns), tuple(rows), heads=1)
@@ -198,9 +208,12 @@ def conditions(results: Measurement) -> str:
     data, machine = results.data, results.conditions["machine"]
     requests, wrong = sum(data[one] for one in VERDICTS), data["wrong"] + data["mixed_up"]
     verdicts = ", ".join(f"{data[one]:,} {one}" for one in ("right", "refused", "failed", "lost"))
+    codes = ", ".join(f"{code} {times:,}" for code, times in sorted(data["codes"].items()))
+    loads = [one["load"] for one in data["samples"]] or [0.0]
     return (
         f"{requests:,} requests in {data['seconds'] / 60:.0f} minutes at {data['per_s']:g} calls a second and a client that "
         f"sends documents, {results.conditions['started_at'][:10]}, on {machine['cpu']} with {machine['cores']} cores, which "
-        f"other programs used too: {verdicts}, {data['duplicated']:,} doubled, {wrong:,} wrong; "
+        f"these clients and other programs used too (a load of {sum(loads) / len(loads):.1f} in the mean, {max(loads):.1f} at "
+        f"most): {verdicts}, {data['duplicated']:,} doubled, {wrong:,} wrong ({codes or 'no error'}); "
         f"{len(data['samples'])} samples, of which the first third is warm-up."
     )
