@@ -63,6 +63,18 @@ def test_a_file_is_continued_with_another_seed() -> None:
     assert next_seed(results_of(), 7) == 8
 
 
+def test_a_file_that_is_continued_elsewhere_names_both_machines() -> None:
+    results = results_of()
+    assert runs.conditions(results).count(" cores") == 1
+    machine = {**PUBLISHED.conditions["machine"], "cpu": "Another CPU", "cores": 64}
+    elsewhere = {"started_at": "2030-01-02T03:04:05+00:00", "machine": machine}
+    results.data["runs"] += [{**results.data["runs"][0], "conditions": elsewhere}] * 2
+    shown = runs.conditions(results)
+    assert shown.count(" cores") == 2
+    assert f"on {PUBLISHED.conditions['machine']['cpu']} with " in shown
+    assert "2030-01-02 on Another CPU with 64 cores" in shown
+
+
 def test_the_page_shows_the_published_results() -> None:
     page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
     assert shown_in(page, PUBLISHED) == page, "run make results"

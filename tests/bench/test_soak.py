@@ -56,7 +56,14 @@ def test_too_few_samples_are_an_error() -> None:
 
 
 def test_of_a_run_that_was_interrupted_there_is_no_slope() -> None:
-    data = {**dict.fromkeys(VERDICTS, 0), "codes": {}, "samples": [], "seconds": 0.5, "per_s": 20.0, "seed": 1}
+    data: dict[str, Any] = {
+        **dict.fromkeys(VERDICTS, 0),
+        "codes": {},
+        "samples": [],
+        "seconds": 0.5,
+        "per_s": 20.0,
+        "seed": 1,
+    }
     results = Measurement("soak", PUBLISHED.conditions, data, partial=True)
     assert {cell.text for row in soak.table(results).rows for cell in row.cells[1:]} == {"–"}
     assert soak.conditions(results).startswith("0 requests in 0 minutes")

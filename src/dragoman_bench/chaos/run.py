@@ -53,6 +53,7 @@ class ChaosRun:
         self._seconds = seconds
         self._seed = seed
         self._observer = observer
+        self._conditions = Measurement.begin(KIND).conditions
         self._ledger = Ledger()
         self._injected: dict[str, list[float | None]] = {}
 
@@ -136,6 +137,7 @@ class ChaosRun:
                 "seed": self._seed,
                 "seconds": round(elapsed_s, 1),
                 "interrupted": is_partial,
+                "conditions": {name: self._conditions[name] for name in ("started_at", "git_commit", "machine")},
                 **{one: self._ledger.totals[one] for one in VERDICTS},
             }
         )
@@ -186,11 +188,15 @@ def shown_in(page: str, results: Measurement) -> str:
 
 def conditions(results: Measurement) -> str:
     """What ran, in sentences."""
-    runs, machine = results.data["runs"], results.conditions["machine"]
+    runs = results.data["runs"]
     seconds, requests = sum(one["seconds"] for one in runs), sum(one[verdict] for one in runs for verdict in VERDICTS)
     faults = sum(len(one["recovered_s"]) for one in results.data["faults"].values())
+    of_runs = [one.get("conditions", results.conditions) for one in runs]
+    places = dict.fromkeys(
+        f"{one['started_at'][:10]} on {one['machine']['cpu']} with {one['machine']['cores']} cores" for one in of_runs
+    )
     return (
         f"{requests:,} requests and {faults:,} faults in {seconds / 60:.0f} minutes of {len(runs)} runs, "
-        f"{results.conditions['started_at'][:10]}, on {machine['cpu']} with {machine['cores']} cores, which other programs "
-        f"used too; {CLIENTS} clients, {DOCUMENT_CLIENTS} more that send documents; a call's deadline is {DEADLINE_S:.0f} s."
+        f"{' and '.join(places)}, which other programs used too; {CLIENTS} clients, {DOCUMENT_CLIENTS} more that send "
+        f"documents; a call's deadline is {DEADLINE_S:.0f} s."
     )
