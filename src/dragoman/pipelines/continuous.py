@@ -238,8 +238,8 @@ class ContinuousPipeline:
             run.left.clear()
             if self._proof is None:
                 self._proof = attempts.sequence
-            if (record := self._record(attempts.sequence)) is not None:
-                record.crashes = 0
+            if (record := self._record(attempts.sequence)) is not None and not record.is_refused:
+                del self._records[self._digest(attempts.sequence)]
         except EngineDead as crash:
             self._survive(run, attempts, crash)
         except (asyncio.CancelledError, GeneratorExit):
@@ -328,8 +328,9 @@ class ContinuousPipeline:
 
     def _record(self, sequence: EngineSequence) -> _CrashRecord | None:
         """What is known of a sequence's text, which costs nothing while nothing is known of any."""
-        record = self._records.get(self._digest(sequence)) if self._records else None
-        return record if record is not None and record.until_s > monotonic() else None
+        while self._records and self._records[oldest := next(iter(self._records))].until_s <= monotonic():
+            del self._records[oldest]
+        return self._records.get(self._digest(sequence)) if self._records else None
 
     def _keep_record(self, digest: bytes, *, crashes: int = 0, is_refused: bool = False) -> None:
         self._records.pop(digest, None)
