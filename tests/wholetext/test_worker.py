@@ -9,8 +9,8 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -210,16 +210,29 @@ async def test_a_worker_that_can_start_no_process_is_no_fault_of_the_file(
         workers.close()
 
 
-async def test_a_server_without_an_open_file_to_spare_says_so(tmp_path: Path) -> None:
-    workers = Workers(memory_bytes=2**30, timeout_s=HANG_S, at_once=1)
+@contextmanager
+def no_open_files_to_spare() -> Generator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
     try:
-        with pytest.raises(NoWorker, match=os.strerror(errno.EMFILE)):
-            await workers.run(task(tmp_path))
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        workers.close()
+
+
+async def test_a_server_without_an_open_file_to_spare_says_so(tmp_path: Path) -> None:
+    workers = Workers(memory_bytes=2**30, timeout_s=HANG_S, at_once=1)
+    with no_open_files_to_spare(), pytest.raises(NoWorker, match=os.strerror(errno.EMFILE)):
+        await workers.run(task(tmp_path))
+    workers.close()
+
+
+def test_a_worker_without_an_open_file_to_spare_says_so(tmp_path: Path) -> None:
+    (tmp_path / SOURCE).write_text("Can I see it?")
+    line = json.dumps(asdict(task(tmp_path))).encode()
+    assert "warnings" in worker.answer(line)
+    with no_open_files_to_spare():
+        assert worker.answer(line)["code"] == "unavailable"
 
 
 def answered(folder: Path, source: bytes, extension: str) -> dict[str, Any]:

@@ -63,6 +63,8 @@ LONGEST_PLACE, LONGEST_CONTEXT, LONGEST_MESSAGE = 200, 500, 500
 _INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 _KILLED = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)
 """How a process ends that something outside of it ended."""
+_LACKING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
+"""Open files, memory or processes, of which others give some back."""
 _ERRORS: dict[str, type[WholetextError]] = {one.code: one for one in (InvalidFile, UnsupportedFile, DiskFull, NoWorker)}
 
 
@@ -234,8 +236,11 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _no_worker(reason: str) -> dict[str, Any]:
-    """The answer to a task for which no process can be started."""
-    return {"code": NoWorker.code, "message": f"the server has no process for the file ({reason}); try again later"}
+    """The answer to a task for which no process can be started, or that lacks what others hold."""
+    return {
+        "code": NoWorker.code,
+        "message": f"the server lacks resources to read the file ({reason}); try again later",
+    }
 
 
 def _check(answered: dict[str, Any]) -> None:
@@ -324,6 +329,8 @@ def answer(line: bytes) -> dict[str, object]:
     except OSError as error:
         if error.errno == errno.EFBIG:
             return {"code": InvalidFile.code, "message": f"the result has more than {MAX_RESULT_BYTES:,} bytes"}
+        if error.errno in _LACKING:
+            return _no_worker(error.strerror or "error")
         return {"code": DiskFull.code, "message": f"the server cannot store the document: {error.strerror}"}
     except sqlite3.OperationalError as error:
         return {"code": DiskFull.code, "message": f"the server cannot store the document: {error}"}
