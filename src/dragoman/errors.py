@@ -366,6 +366,6 @@ def file_errors() -> Generator[None]:
     try:
         yield
     except of_files.WholetextError as error:
-        kinds = (UnsupportedLanguage, UnsupportedFile, InvalidFile, DiskFull)
+        kinds = (UnsupportedLanguage, UnsupportedFile, InvalidFile, DiskFull, Unavailable)
         kind = next(one for one in kinds if one.code == error.code)
         raise kind(error.message, param=error.param) from error

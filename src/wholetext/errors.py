@@ -4,7 +4,8 @@ WholetextError
 ├── UnknownLanguage    unsupported_language
 ├── UnsupportedFile    unsupported_file      (a format that is not read, or not written)
 ├── InvalidFile        invalid_file          (a file that is not what its extension says, is damaged, or too large)
-└── DiskFull           disk_full             (of a worker, whose files cannot be stored)
+├── DiskFull           disk_full             (of a worker, whose files cannot be stored)
+└── NoWorker           unavailable           (no process can be started for a file now)
 """
 
 from __future__ import annotations
@@ -43,3 +44,9 @@ class DiskFull(WholetextError):
     """There is no space on the disk for what a worker writes."""
 
     code = "disk_full"
+
+
+class NoWorker(WholetextError):
+    """The machine has no process, memory or open file to spare for a worker: the same file may be read later."""
+
+    code = "unavailable"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -11,6 +13,7 @@ import pytest
 
 from dragoman.api.input import DEADLINE_HEADER
 from dragoman.pipelines.base import Pipeline
+from dragoman.service.dispatcher import FEWEST_GRANTS, RATE_WINDOW_S
 from dragoman.service.service import TranslationService
 from dragoman.settings import CacheSettings, EngineSettings, Settings
 from tests.serving import HeldPipeline, fake_service, served, service_over, wordy
@@ -107,3 +110,80 @@ async def test_a_header_that_is_no_number_of_seconds_is_refused(header: str) -> 
     async with served(fake_service()) as client:
         answer = await client.post("/v1/translate", json=CALL, headers={DEADLINE_HEADER: header})
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, DEADLINE_HEADER)
+
+
+# ---- deadlines that cannot be met
+
+CACHED, NEW = "Where is the old bridge?", "Where is the museum?"
+CHAT: dict[str, Any] = {"model": "dragoman/ja", "messages": [{"role": "user", "content": "Where is the harbour?"}]}
+
+
+@asynccontextmanager
+async def busy() -> AsyncGenerator[tuple[httpx.AsyncClient, TranslationService, HeldPipeline]]:
+    """A server that has CACHED and CHAT in its cache, and a queue that would take longer than any deadline here. TEXT runs."""
+    service, pipeline = held(slots=1, cache_bytes=2**20)
+    async with served(service) as client:
+        assert (await client.post("/v1/translate", json=CALL | {"text": CACHED})).status_code == 200
+        assert (await client.post("/v1/chat/completions", json=CHAT)).status_code == 200
+        pipeline.hold()
+        texts = [TEXT, *(f"Where is train {number}?" for number in range(40))]
+        waiting = [asyncio.create_task(client.post("/v1/translate", json=CALL | {"text": one})) for one in texts]
+        await until(lambda: service.admission.calls == len(texts), "a queue")
+        dispatcher = service.calls.translator._dispatcher  # pyright: ignore[reportPrivateUsage]
+        rate = dispatcher._rates["interactive"]  # pyright: ignore[reportPrivateUsage]
+        rate.since_s, rate.grants = asyncio.get_running_loop().time() - RATE_WINDOW_S, FEWEST_GRANTS  # one a second
+        yield client, service, pipeline
+        pipeline.release.set()
+        assert all(one.status_code == 200 for one in await asyncio.gather(*waiting))
+        assert idle(service, pipeline)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("texts", [[NEW], [CACHED, NEW], [NEW, CACHED]])
+async def test_a_deadline_that_cannot_be_met_is_refused_and_counted(texts: list[str], is_streamed: bool) -> None:
+    async with busy() as (client, service, pipeline):
+        call = CALL | {"text": texts if len(texts) > 1 else texts[0], "deadline_s": 9.5, "stream": is_streamed}
+        generations = pipeline.generations
+        if is_streamed and len(texts) > 1:
+            call |= {"text": " ".join(texts), "format": "text"}
+        answer = await client.post("/v1/translate", json=call)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (429, "queue_full")
+        assert int(answer.headers["Retry-After"]) >= 1
+        assert pipeline.generations == generations
+        assert service.admission.refused == 1
+        stats = (await client.get("/v1/stats")).json()
+        assert stats["refused"] == 1
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("text", [CACHED, "12345"])
+async def test_what_needs_no_engine_is_answered_whatever_waits(text: str, is_streamed: bool) -> None:
+    async with busy() as (client, service, pipeline):
+        generations = pipeline.generations
+        call = CALL | {"text": text, "deadline_s": 9.5, "stream": is_streamed}
+        answer = await client.post("/v1/translate", json=call)
+        assert answer.status_code == 200, answer.text
+        assert (ANSWER if text == CACHED else text) in answer.text
+        assert (pipeline.generations, service.admission.refused) == (generations, 0)
+
+
+async def test_a_chat_that_is_cached_is_answered_whatever_waits() -> None:
+    async with busy() as (client, service, _):
+        header = {DEADLINE_HEADER: "9.5"}
+        answer = await client.post("/v1/chat/completions", json=CHAT, headers=header)
+        assert (answer.status_code, service.admission.refused) == (200, 0)
+        other = CHAT | {"messages": [{"role": "user", "content": "Where is the market?"}]}
+        for is_streamed in (False, True):
+            answer = await client.post("/v1/chat/completions", json=other | {"stream": is_streamed}, headers=header)
+            assert answer.status_code == 429
+        assert service.admission.refused == 2
+
+
+async def test_a_text_that_is_in_the_engine_for_another_call_is_joined_whatever_waits() -> None:
+    async with busy() as (client, service, pipeline):
+        joined = asyncio.create_task(client.post("/v1/translate", json=CALL | {"deadline_s": 9.5}))
+        calls = service.admission.calls
+        await until(lambda: service.admission.calls > calls, "the call")
+        pipeline.release.set()
+        assert (await joined).json()["translations"][0]["text"] == ANSWER
+        assert service.admission.refused == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -365,6 +367,21 @@ async def test_a_file_for_which_the_disk_has_no_space_is_refused(
     answer = await client.memories("POST", "/import?name=m", 503, content=b"<tmx/>")
     assert answer["error"]["code"] == "disk_full"
     assert (await client.memories("GET"))["memories"] == []
+
+
+async def test_a_file_for_which_there_is_no_process_may_be_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = f"import os\ndef fork():\n    raise BlockingIOError({errno.EAGAIN}, 'no processes')\nos.fork = fork\n"
+    (tmp_path / "sitecustomize.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    service, database, keys = await keyed_service(tmp_path, Account("", "a"))
+    async with served(service) as http:
+        client = Client(http, keys, "a")
+        answer = await client.memories("POST", "/import?name=m", 503, content=b"<tmx/>")
+        assert answer["error"]["code"] == "unavailable"
+        assert (await client.memories("GET"))["memories"] == []
+    await database.close()
 
 
 async def test_texts_are_found_in_any_case_of_any_script(client: Client) -> None:

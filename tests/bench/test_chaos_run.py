@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.errors import ConfigError
 from dragoman.pipelines.fake import FakePipeline, circling
 from dragoman.settings import AuthSettings, DocumentSettings, Settings
 from dragoman.storage.database import Database
@@ -60,6 +61,18 @@ def test_a_row_has_the_counts_and_the_median_and_the_worst_recovery() -> None:
 def test_a_file_is_continued_with_another_seed() -> None:
     assert next_seed(Measurement("chaos", {}), 7) == 7
     assert next_seed(results_of(), 7) == 8
+
+
+def test_a_file_that_is_continued_elsewhere_names_both_machines() -> None:
+    results = results_of()
+    assert runs.conditions(results).count(" cores") == 1
+    machine = {**PUBLISHED.conditions["machine"], "cpu": "Another CPU", "cores": 64}
+    elsewhere = {"started_at": "2030-01-02T03:04:05+00:00", "machine": machine}
+    results.data["runs"] += [{**results.data["runs"][0], "conditions": elsewhere}] * 2
+    shown = runs.conditions(results)
+    assert shown.count(" cores") == 2
+    assert f"on {PUBLISHED.conditions['machine']['cpu']} with " in shown
+    assert "2030-01-02 on Another CPU with 64 cores" in shown
 
 
 def test_the_page_shows_the_published_results() -> None:
@@ -123,7 +136,7 @@ async def test_a_process_that_is_there_gets_its_signal(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def staged_in_process(_: Any, folder: Path, outages: Outages) -> AsyncGenerator[Stage]:
+async def staged_in_process(_: Any, folder: Path, outages: Outages, *_flags: str) -> AsyncGenerator[Stage]:
     """A server in the test's own event loop."""
     storage_url = f"sqlite:///{folder}/dragoman.db"
     database = Database(storage_url)
@@ -150,18 +163,27 @@ async def test_only_faults_that_were_injected_are_counted(tmp_path: Path, monkey
         if "absent" in tried:
             interrupted.set()
 
-    monkeypatch.setattr(runs, "FAULTS", (FaultKind("absent", absent), FaultKind("present", present)))
+    kinds = [FaultKind("absent", absent), FaultKind("present", present)]
     monkeypatch.setattr(runs, "FOLDER", tmp_path / "chaos")
     monkeypatch.setattr(runs, "PAUSE_S", (0.0, 0.1))
     monkeypatch.setattr(runs, "staged", staged_in_process)
     results = Measurement("chaos", PUBLISHED.conditions)
-    await ChaosRun(results, "one", HANG_S, 1, NoProgress()).run(interrupted)
+    await ChaosRun(results, "one", HANG_S, 1, NoProgress(), kinds).run(interrupted)
     times = {name: len(row["recovered_s"]) for name, row in results.data["faults"].items()}
     assert "absent" in tried
     assert times.get("one: absent", 0) == 0
     assert times["one: present"] == tried.count("present")
     assert results.data["findings"] == []
     assert f" and {tried.count('present')} faults in " in runs.conditions(results)
+
+
+def test_a_run_has_the_faults_of_its_servers_or_those_of_them_that_are_named() -> None:
+    killed = "replica killed"
+    assert {one.name for one in faults.kinds_of("replicas")} > {killed, "engine killed"}
+    assert [one.name for one in faults.kinds_of("replicas", [killed])] == [killed]
+    assert killed not in {one.name for one in faults.kinds_of("one")}
+    with pytest.raises(ConfigError):
+        faults.kinds_of("one", [killed])
 
 
 # ---- PostgreSQL that does not start

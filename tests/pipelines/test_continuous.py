@@ -169,6 +169,74 @@ async def test_a_suspect_whose_caller_leaves_is_found_all_the_same(
     await restarted(pipeline, 3)
 
 
+async def left(task: asyncio.Task[Completion]) -> None:
+    """A sequence's caller gives up."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_text_is_found_whose_caller_gives_up_at_each_crash_and_sends_it_again(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+    poison = replace(sequence(CRASH), owner="a")
+    for restarts in (1, 2):
+        engine.may_start.clear()
+        leaving = asyncio.create_task(pipeline.generate(replace(poison, id=f"attempt {restarts}")))
+        await restarting(pipeline)
+        await left(leaving)
+        engine.may_start.set()
+        await until(lambda: pipeline.stats().restarts >= restarts, "a restart")  # noqa: B023
+    await until(lambda: pipeline.stats().crashing_sequences == 1, "a verdict")
+    await restarted(pipeline, 3)
+    with pytest.raises(CrashingText):
+        await pipeline.generate(poison)
+    assert (await pipeline.generate(replace(sequence(), owner="a"))).text
+
+
+async def test_a_text_is_found_whose_caller_gives_up_before_it_is_known_that_the_engine_hangs(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+    for restarts in (1, 2):
+        leaving = asyncio.create_task(pipeline.generate(sequence(HOLD, name="held")))
+        await until(lambda: engine.ran.count("held") == restarts, "its begin")  # noqa: B023
+        await left(leaving)
+        engine.hang()
+        await restarted(pipeline, restarts)
+    await until(lambda: engine.ran.count("held") == 3, "its run alone")
+    engine.hang()
+    await until(lambda: pipeline.stats().crashing_sequences == 1, "a verdict")
+    await restarted(pipeline, 3)
+    with pytest.raises(CrashingText):
+        await pipeline.generate(sequence(HOLD))
+
+
+@pytest.mark.parametrize("what", ["another is completed before", "it is completed between"])
+async def test_a_text_whose_caller_has_left_is_not_blamed_for_later_crashes(
+    what: str, pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+    for restarts in (1, 2):
+        leaving = asyncio.create_task(pipeline.generate(sequence(HOLD, name="held")))
+        await loaded(pipeline, running=1, waiting=0)
+        await left(leaving)
+        if what == "another is completed before":
+            assert (await pipeline.generate(sequence())).text
+        engine.crash()
+        await restarted(pipeline, restarts)
+        if what == "it is completed between":
+            engine.gate.set()
+            assert (await pipeline.generate(sequence(HOLD))).text
+            engine.gate.clear()
+    held = asyncio.create_task(pipeline.generate(sequence(HOLD)))
+    await loaded(pipeline, running=1, waiting=0)
+    other = asyncio.create_task(pipeline.generate(sequence(HOLD, 301)))
+    await loaded(pipeline, running=2, waiting=0)  # beside it: it is no suspect
+    engine.gate.set()
+    assert all(one.text for one in await asyncio.gather(held, other))
+
+
 class LateCrashes(CrashingEngine):
     """What crashes it does so when all that were submitted run, and before any of them ends."""
 
@@ -181,11 +249,12 @@ class LateCrashes(CrashingEngine):
                 raise EngineDead("the fake engine crashed")
 
 
-@pytest.mark.parametrize(("owner", "most_restarts"), [("a", 2 + 5), ("b", 2 + 5 + 5)])
+@pytest.mark.parametrize(("owner", "most_restarts"), [("a", 2 + 6), ("b", 2 + 5 + 5)])
 async def test_another_one_that_crashes_the_engine_is_not_blamed_on_those_that_are_searched(
     owner: str, most_restarts: int
 ) -> None:
-    """Two crashes make 16 suspects, of which one is found in 5; the same of its caller ends with it, another is searched."""
+    """Two crashes make 16 suspects, of which one is found in 5; another caller's is searched for after it. The same text of
+    its caller is a seventeenth suspect, which makes it 6, and ends with it."""
     engine = LateCrashes()
     async with running(ContinuousPipeline(engine, first_pause_s=0)) as pipeline:
         assert (await pipeline.generate(sequence())).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Collection
 from random import Random
 
@@ -60,30 +61,64 @@ def test_only_the_last_one_runs_alone() -> None:
     search = SuspectSearch([1, 2, 3, 4])
     seen = [(tuple(search.group), search.is_alone)]
     for _ in range(2):
-        search.crash(search.group.copy(), is_proven=True)
+        search.crash([*search.group], is_proven=True)
         seen.append((tuple(search.group), search.is_alone))
     assert seen == [((1, 2), False), ((1,), False), ((1,), True)]
     assert search.crash([1], is_proven=True) == 1
-    assert (search.group, search.is_alone) == ([3, 4, 2], False)
+    assert ([*search.group], search.is_alone) == ([3, 4, 2], False)
 
 
 def test_an_engine_that_has_completed_nothing_convicts_nobody() -> None:
     search = SuspectSearch([1])
     assert search.crash([1], is_proven=False) is None
-    assert (search.group, search.is_alone, search.is_over) == ([1], True, False)
+    assert ([*search.group], search.is_alone, search.is_over) == ([1], True, False)
 
 
 def test_one_that_leaves_is_no_longer_searched_for() -> None:
     search = SuspectSearch([1, 2, 3])
     search.crash([1, 2], is_proven=True)
     search.end(1)
-    assert (search.group, search.is_alone) == ([2], True)
+    assert ([*search.group], search.is_alone) == ([2], True)
     search.end(2)
-    assert (search.group, search.is_alone) == ([3], False)
+    assert ([*search.group], search.is_alone) == ([3], False)
     search.add([3, 4])
     search.end(3)
     assert 3 not in search
-    assert search.group == [4]
+    assert [*search.group] == [4]
     search.end(4)
     assert search.is_over
     assert not search.has_convicted
+
+
+class Suspect:
+    """One whose comparisons are calls of Python, which are counted."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Suspect) and other.number == self.number
+
+
+def calls_to_ask(number: int) -> int:
+    """Calls of functions, with each step of a generator, that it takes to ask of two whether they are among so many."""
+    search, calls, before = SuspectSearch([Suspect(place) for place in range(number)]), 0, sys.getprofile()
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        found = [Suspect(number - 1) in search, Suspect(number) in search]
+    finally:
+        sys.setprofile(before)
+    assert found == [True, False]
+    return calls
+
+
+def test_to_ask_whether_one_is_searched_for_costs_the_same_however_many_are() -> None:
+    assert calls_to_ask(10_000) == calls_to_ask(10)

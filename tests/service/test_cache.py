@@ -509,3 +509,27 @@ def test_with_the_scope_of_a_key_nothing_is_shared_between_accounts(is_of_key: b
     cache = SegmentCache(2**20, is_of_key=is_of_key)
     keys = {cache.key(replace(sequence(1), owner=owner)) for owner in ("a", "b", "a")}
     assert len(keys) == (2 if is_of_key else 1)
+
+
+async def test_what_is_stored_or_in_flight_needs_no_engine_also_where_only_the_file_has_it(tmp_path: Path) -> None:
+    file = CacheFile(tmp_path / "cache.db", MIB, "model")
+    cache, engine = SegmentCache(MIB, file), Engine()
+    cache.start()
+    one, other = sequence(1), sequence(2)
+    key, other_key = cache.key(one), cache.key(other)
+    assert key is not None
+    assert other_key is not None
+    assert not await cache.needs_no_engine(key, one)
+    assert not await cache.needs_no_engine(None, one)
+    generating = asyncio.create_task(cache.generate(key, one, engine))
+    await asyncio.sleep(0)
+    assert await cache.needs_no_engine(key, one)
+    await generating
+    assert await cache.needs_no_engine(key, one)
+    await cache.close()
+    cache = SegmentCache(MIB, CacheFile(tmp_path / "cache.db", MIB, "model"))
+    cache.start()
+    assert await cache.needs_no_engine(key, one)
+    assert not await cache.needs_no_engine(key, replace(one, max_tokens=1))
+    assert not await cache.needs_no_engine(other_key, other)
+    await cache.close()

@@ -11,7 +11,6 @@ from random import Random
 
 import pytest
 
-from dragoman.errors import QueueFull
 from dragoman.service import dispatcher
 from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns, TimeSlices
 from tests.waiting import HANG_S
@@ -421,18 +420,22 @@ async def test_a_deadline_before_the_first_slot_is_refused_with_the_time_until_i
         tasks = [asyncio.create_task(slots.acquire()) for slots in calls]
         for _ in range(10):
             await asyncio.sleep(0)
-        stack.enter_context(dispatch.call(account_id="a")).check_deadline(0.001)  # no rate is known yet
+        assert (
+            dispatch.refusal(stack.enter_context(dispatch.call(account_id="a")), 0.001) is None
+        )  # no rate is known yet
         for _ in range(20):  # two a second
             now_s[0] += 0.5
             next(one for one in calls if one.submitted).release()
             await asyncio.sleep(0)
         ahead = sum(not task.done() for task in tasks)
         call = stack.enter_context(dispatch.call(account_id="a"))
-        with pytest.raises(QueueFull) as refused:
-            call.check_deadline(5.0)
-        assert refused.value.retry_after_s == pytest.approx(ahead / 2 - 5.0, rel=0.1)
-        call.check_deadline(ahead / 2 * 1.1)
-        stack.enter_context(dispatch.call(account_id="b")).check_deadline(0.001)  # its turn comes at once
+        refused = dispatch.refusal(call, 5.0)
+        assert refused is not None
+        assert refused.retry_after_s == pytest.approx(ahead / 2 - 5.0, rel=0.1)
+        assert dispatch.refusal(call, ahead / 2 * 1.1) is None
+        assert (
+            dispatch.refusal(stack.enter_context(dispatch.call(account_id="b")), 0.001) is None
+        )  # its turn comes at once
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -452,7 +455,7 @@ async def test_a_deadline_is_not_refused_for_calls_that_wait_for_more_slots(monk
             now_s[0] += 0.5
             large[turn % 4].release()
         call = stack.enter_context(dispatch.call(account_id="a"))
-        call.check_deadline(0.001)
+        assert dispatch.refusal(call, 0.001) is None
         tasks.append(asyncio.create_task(call.acquire()))
         await asyncio.sleep(0)
         large[0].release()

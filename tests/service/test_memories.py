@@ -23,7 +23,7 @@ from dragoman.storage.memories import MemoryStore
 from dragoman.types import ANONYMOUS, Account, EngineSequence, TextDone, Translation, TranslationRequest
 from tests.service.test_document_jobs import create, done, text_of
 from tests.serving import HeldPipeline, request_of, service_over, source_of
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, until
 
 ME = ANONYMOUS.id
 A, B = Account("a", "a"), Account("b", "b")
@@ -375,6 +375,62 @@ async def test_what_a_server_has_stored_it_knows_though_the_database_fails_in_th
     assert given == []
     [other], _ = await translated(service, "Good morning.", account=B)
     assert other.memory is None
+
+
+async def stored(service: TranslationService) -> None:
+    """Wait until the server has stored an entry."""
+    own = service.memories._own  # pyright: ignore[reportPrivateUsage]
+    await until(lambda: bool(own), "an entry that is stored")
+
+
+def break_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("versions", "digests", "find"):
+        monkeypatch.setattr(MemoryStore, name, fail)
+
+
+async def test_what_is_stored_in_a_new_memory_while_the_versions_are_read_is_known_at_once(
+    service: TranslationService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, storing = MemoryStore.versions, list[asyncio.Task[str]]()
+
+    async def versions(store: MemoryStore) -> Any:
+        found = await real(store)  # without the memory
+        storing.append(asyncio.create_task(remember(service, [("Good morning.", "おはよう。")])))
+        await stored(service)
+        break_database(monkeypatch)
+        return found
+
+    monkeypatch.setattr(MemoryStore, "versions", versions)
+    await service.memories.refresh()
+    await asyncio.gather(*storing)
+    [found], _ = await translated(service, "Good morning.")
+    assert found.text == "おはよう。"
+
+
+async def test_what_is_stored_while_a_large_memory_is_sorted_is_known_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCH", 2)
+    async with serving(tmp_path) as other:
+        await remember(other, [(f"Text {number}.", "文。") for number in range(5)], account=A.id)
+    real, loop = module._known, asyncio.get_running_loop()  # pyright: ignore[reportPrivateUsage]
+    storing = list[asyncio.Task[str]]()
+    async with serving(tmp_path) as service:
+
+        async def store() -> None:
+            storing.append(asyncio.create_task(remember(service, [("Good morning.", "おはよう。")], account=A.id)))
+            await stored(service)
+            break_database(monkeypatch)
+
+        def known(rows: Iterable[Any]) -> Any:  # in a thread
+            asyncio.run_coroutine_threadsafe(store(), loop).result()
+            return real(rows)
+
+        monkeypatch.setattr(module, "_known", known)
+        await translated(service, "Text 1.", account=A)
+        await asyncio.gather(*storing)
+        [found], _ = await translated(service, "Good morning.", account=A)
+        assert found.text == "おはよう。"
 
 
 async def test_what_was_deleted_or_stored_long_ago_is_not_known_without_the_database(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import psutil
 import pytest
 
 from tests.waiting import HANG_S, has_ended, until
-from wholetext.errors import InvalidFile
+from wholetext.errors import InvalidFile, NoWorker
 from wholetext.files import worker
 from wholetext.files.content import ReadOptions
 from wholetext.files.segmentfile import SegmentFile
@@ -180,6 +181,58 @@ async def test_a_file_amid_which_processes_are_killed_twice_is_blamed(
     with pytest.raises(InvalidFile, match="memory"):
         await running
     pipe.close()
+
+
+@pytest.mark.parametrize(
+    ("fork", "reason"),
+    [
+        ("raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))", os.strerror(errno.EAGAIN)),
+        ("raise MemoryError", "its worker ended with 1"),
+    ],
+)
+async def test_a_worker_that_can_start_no_process_is_no_fault_of_the_file(
+    fork: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In workers `os.fork` fails while there is a file. They are answered as soon as it can."""
+    fails = tmp_path / "fails"
+    fails.touch()
+    program = f"import errno, os\nreal = os.fork\ndef fork():\n    if os.path.exists({str(fails)!r}): {fork}\n    return real()"
+    (tmp_path / "sitecustomize.py").write_text(f"{program}\nos.fork = fork\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    (tmp_path / SOURCE).write_text("Can I see it?")
+    workers = Workers(memory_bytes=2**30, timeout_s=HANG_S, at_once=1)
+    try:
+        with pytest.raises(NoWorker, match=reason):
+            await workers.run(task(tmp_path))
+        fails.unlink()
+        assert "warnings" in await workers.run(task(tmp_path))
+    finally:
+        workers.close()
+
+
+@contextmanager
+def no_open_files_to_spare() -> Generator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_server_without_an_open_file_to_spare_says_so(tmp_path: Path) -> None:
+    workers = Workers(memory_bytes=2**30, timeout_s=HANG_S, at_once=1)
+    with no_open_files_to_spare(), pytest.raises(NoWorker, match=os.strerror(errno.EMFILE)):
+        await workers.run(task(tmp_path))
+    workers.close()
+
+
+def test_a_worker_without_an_open_file_to_spare_says_so(tmp_path: Path) -> None:
+    (tmp_path / SOURCE).write_text("Can I see it?")
+    line = json.dumps(asdict(task(tmp_path))).encode()
+    assert "warnings" in worker.answer(line)
+    with no_open_files_to_spare():
+        assert worker.answer(line)["code"] == "unavailable"
 
 
 def answered(folder: Path, source: bytes, extension: str) -> dict[str, Any]:

@@ -210,6 +210,8 @@ def ray_environment(settings: Settings) -> dict[str, str]:
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": str(DRAIN_PERIOD_S),
         # Of an ingress: Serve's 5 s are too short for a busy machine, it is killed and `serve deploy` fails.
         "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+        # Three checks that fail have Serve start another HAProxy: with its 10 s nothing is served for half a minute.
+        "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "2",
         haproxy.HEADER_TIMEOUT_VARIABLE: str(settings.server.header_timeout_s),
         haproxy.BODY_TIMEOUT_VARIABLE: str(settings.server.body_timeout_s),
         # uvicorn's: whose X-Forwarded headers count. HAProxy passes on those of its client.

@@ -11,6 +11,8 @@ RAY_SERVE_HAPROXY_BINARY_PATH. This command changes FILE and then executes HAPro
   upgrade, with which uvicorn would lose the body, are removed;
 - a request is sent to a replica when its body is complete or the buffer is full: otherwise HAProxy could not repeat it on
   another replica after a crash;
+- until a HAProxy that was restarted knows the replicas, it answers that they start, which clients try again; Ray's 404 for an
+  unknown path would be final, and dragoman's paths are all below the one that Ray knows;
 - HAProxy ends with the process that started it.
 
 The module imports little, because clients may wait for it.
@@ -31,6 +33,9 @@ HEADER_TIMEOUT_VARIABLE = "HAPROXY_HEADER_TIMEOUT_S"
 BODY_TIMEOUT_VARIABLE = "HAPROXY_BODY_TIMEOUT_S"
 KEEP_ALIVE_S = 75  # as without replicas
 _ADAPTED = "# adapted by dragoman\n"
+_STARTING = (
+    '{"error":{"code":"starting","message":"the proxy was restarted and knows no server yet; send the request again"}}'
+)
 
 
 class UnknownConfiguration(Exception):
@@ -67,6 +72,10 @@ def adapted(configuration: str, host: str = "", *, header_timeout_s: float = 20,
         (r"(?m)^(listen stats\n)(\s*bind )(?:\*|0\.0\.0\.0)?:(\d+)", r"\g<1>\g<2>127.0.0.1:\g<3>"),
         (r"mode 666 level admin", "mode 600 level admin"),
         (r"(?m)^(frontend http_frontend\n\s*bind )(\S*):(\d+)", frontend),
+        (
+            r"(?m)^(backend default_backend\n\s*http-request return status )404 .*$",
+            rf"\g<1>503 content-type application/json string '{_STARTING}' hdr Retry-After 1",
+        ),
     )
     for pattern, replacement in changes:
         configuration, places = re.subn(pattern, replacement, configuration)

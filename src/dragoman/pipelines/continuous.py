@@ -12,6 +12,10 @@ Those that were in flight at two crashes are suspects. They run by halves, while
 engine begins with a sequence that it has completed before, so that no text is blamed for an engine that is broken. Only the one
 that crashes the engine when it runs alone fails, with `CrashingText`, and is refused to its owner for an hour. If none does, it
 is their number: half as many run at the same time, for an hour.
+
+Crashes are counted for an owner's text, not for a call: a client that gives up at each crash and sends its text again would
+otherwise never be a suspect. For the same reason a sequence whose caller has left counts as in flight until the engine has
+completed another one: a client may give up before it is known that the engine hangs.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import logging
 import secrets
 from array import array
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Generator
+from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -38,10 +42,12 @@ LONGEST_PAUSE_S = 30.0
 MAX_FAILED_STARTS = 3
 """In a row; then the pipeline gives up."""
 CRASHES_SURVIVED = 1
-"""By one sequence: it runs again after the first crash, and is a suspect after the second."""
+"""By one text: it runs again after the first crash, and is a suspect after the second."""
 REFUSED_S = 3600.0
-"""For so long a sequence that has crashed the engine is refused to its owner."""
-MOST_REFUSED = 10_000
+"""For so long a text that has crashed the engine is refused to its owner, and a crash at which it was in flight is known."""
+MOST_RECORDS = 10_000
+MOST_LEFT = 1_000
+"""Sequences whose callers have left since the engine completed one, which are known to have been in flight."""
 HALVED_S = 3600.0
 """For so long fewer sequences run at the same time, after a crash that none of them causes alone."""
 log = logging.getLogger("dragoman.pipelines")
@@ -59,7 +65,6 @@ class _Attempts:
     sequence: EngineSequence
     submitted_s: float = field(default_factory=monotonic)
     lost_s: float = 0.0  # until the present run took it
-    crashes: int = 0
     fault: CrashingText | None = None
 
     def completed(self, completion: Completion) -> Completion:
@@ -71,18 +76,26 @@ class _Attempts:
 
 
 @dataclass(eq=False, slots=True)
+class _CrashRecord:
+    """Of an owner's text since it was last completed: the crashes at which it was in flight, and whether it is refused."""
+
+    until_s: float
+    crashes: int = 0
+    is_refused: bool = False
+
+
+@dataclass(eq=False, slots=True)
 class _EngineRun:
-    """The engine from one start to one crash. `crash` is set once, with the reason."""
+    """The engine from one start to one crash. `crash` is set once, with the reason.
+
+    `left`: sequences whose callers have left since the engine last completed one, which may be why it crashes.
+    """
 
     crash: asyncio.Future[EngineDead] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     in_flight: set[_Attempts] = field(default_factory=set[_Attempts])
+    left: deque[_Attempts] = field(default_factory=lambda: deque[_Attempts](maxlen=MOST_LEFT))
     submitted: int = 0
     completed: int = 0
-
-    def begin(self, attempts: _Attempts) -> None:
-        """A sequence begins; who calls takes it out of `in_flight` again."""
-        self.in_flight.add(attempts)
-        self.submitted += 1
 
 
 class StreamReplay:
@@ -146,7 +159,7 @@ class ContinuousPipeline:
         self._is_proving = False
         self._search: SuspectSearch[_Attempts] | None = None
         self._tasks = set[asyncio.Task[None]]()  # of the search
-        self._refused: dict[bytes, float] = {}  # until when, by keyed digest; the oldest first
+        self._records: dict[bytes, _CrashRecord] = {}  # by keyed digest; the oldest first
         self._secret = secrets.token_bytes(32)
         self._crashing = 0
         self._crash_load = 0  # sequences in flight at the last crash
@@ -174,15 +187,8 @@ class ContinuousPipeline:
     async def _generate(self, attempts: _Attempts) -> Completion:
         while True:
             run = await self._running_engine(attempts)
-            run.begin(attempts)
-            try:
-                completion = await self._engine.generate(attempts.sequence)
-                self._completed(run, attempts)
-                return attempts.completed(completion)
-            except EngineDead as crash:
-                self._survive(run, attempts, crash)
-            finally:
-                self._leave(run, attempts)
+            with self._in_flight(run, attempts):
+                return attempts.completed(await self._engine.generate(attempts.sequence))
 
     async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas that were sent before a crash are not sent again. `EngineFailed` when the new run contradicts them."""
@@ -192,8 +198,7 @@ class ContinuousPipeline:
             while completion is None:
                 replay.restart()
                 run = await self._running_engine(attempts)
-                run.begin(attempts)
-                try:
+                with self._in_flight(run, attempts):
                     async with aclosing(self._engine.stream(sequence)) as items:
                         async for item in items:
                             if isinstance(item, Completion):
@@ -201,11 +206,6 @@ class ContinuousPipeline:
                                 completion = item
                             elif new := replay.delta(item):
                                 yield new
-                    self._completed(run, attempts)
-                except EngineDead as crash:
-                    self._survive(run, attempts, crash)
-                finally:
-                    self._leave(run, attempts)
             yield attempts.completed(completion)
 
     @contextmanager
@@ -227,17 +227,30 @@ class ContinuousPipeline:
                 else:
                     self._search_ended(attempts)
 
-    def _completed(self, run: _EngineRun, attempts: _Attempts) -> None:
-        run.completed += 1
-        if self._proof is None:
-            self._proof = attempts.sequence
-
-    def _leave(self, run: _EngineRun, attempts: _Attempts) -> None:
-        run.in_flight.discard(attempts)
-        if self._search is not None:
-            self._wake_all()
-        elif self._turns and self._settled.is_set():
-            self._wake_next()
+    @contextmanager
+    def _in_flight(self, run: _EngineRun, attempts: _Attempts) -> Generator[None]:
+        """Within: a sequence is in a run of the engine. A crash that it may survive ends the context, and no more."""
+        run.in_flight.add(attempts)
+        run.submitted += 1
+        try:
+            yield
+            run.completed += 1
+            run.left.clear()
+            if self._proof is None:
+                self._proof = attempts.sequence
+            if (record := self._record(attempts.sequence)) is not None and not record.is_refused:
+                del self._records[self._digest(attempts.sequence)]
+        except EngineDead as crash:
+            self._survive(run, attempts, crash)
+        except (asyncio.CancelledError, GeneratorExit):
+            run.left.append(attempts)
+            raise
+        finally:
+            run.in_flight.discard(attempts)
+            if self._search is not None:
+                self._wake_all()
+            elif self._turns and self._settled.is_set():
+                self._wake_next()
 
     def _survive(self, run: _EngineRun, attempts: _Attempts, crash: EngineDead) -> None:
         """Note a crash with a sequence in flight, which may run again. Raises `EngineDead` or `CrashingText` if it may not."""
@@ -254,7 +267,7 @@ class ContinuousPipeline:
         caller may have sent it again while it was searched for.
         """
         while True:
-            if self._refused and self._refused.get(self._digest(attempts.sequence), 0.0) > monotonic():
+            if (record := self._record(attempts.sequence)) is not None and record.is_refused:
                 raise CrashingText("this text has crashed the engine within the last hour; do not send it again")
             if self._may_run(attempts):
                 break
@@ -309,9 +322,37 @@ class ContinuousPipeline:
     # ---- the search for what crashes the engine
 
     def _digest(self, sequence: EngineSequence) -> bytes:
-        """What a sequence of an owner is refused by: keyed, so that nobody who reads it can guess the text."""
+        """By what an owner's text is known: keyed, so that nobody who reads it can guess the text."""
         ids = array("I", sequence.prompt_token_ids).tobytes()
         return blake2b(sequence.owner.encode() + b"\0" + ids, key=self._secret, digest_size=16).digest()
+
+    def _record(self, sequence: EngineSequence) -> _CrashRecord | None:
+        """What is known of a sequence's text, which costs nothing while nothing is known of any."""
+        while self._records and self._records[oldest := next(iter(self._records))].until_s <= monotonic():
+            del self._records[oldest]
+        return self._records.get(self._digest(sequence)) if self._records else None
+
+    def _keep_record(self, digest: bytes, *, crashes: int = 0, is_refused: bool = False) -> None:
+        self._records.pop(digest, None)
+        self._records[digest] = _CrashRecord(monotonic() + REFUSED_S, crashes, is_refused)
+        while len(self._records) > MOST_RECORDS:
+            del self._records[next(iter(self._records))]
+
+    def _count_crash(self, in_flight: Sequence[_Attempts]) -> list[_Attempts]:
+        """Count a crash for the texts of these; return those that it makes suspects, first come, first."""
+        suspects = list[_Attempts]()
+        crashes = dict[bytes, int]()
+        for attempts in in_flight:
+            digest, record = self._digest(attempts.sequence), self._record(attempts.sequence)
+            if record is not None and record.is_refused:
+                continue
+            if digest not in crashes:  # else an equal one is counted already
+                crashes[digest] = 1 + (record.crashes if record is not None else 0)
+            if crashes[digest] > CRASHES_SURVIVED:
+                suspects.append(attempts)
+        for digest, count in crashes.items():
+            self._keep_record(digest, crashes=count)
+        return sorted(suspects, key=attrgetter("submitted_s"))
 
     def _note_crash(self, run: _EngineRun) -> None:
         """Blame what was in flight: the group that is searched, and of all else, two crashes make suspects.
@@ -319,30 +360,28 @@ class ContinuousPipeline:
         Also of what ran beside the group: another one that crashes the engine would have all of the group searched for it.
         """
         search = self._search
-        others = [one for one in run.in_flight if search is None or one not in search]
+        others = [one for one in (*run.in_flight, *run.left) if search is None or one not in search]
         if search is not None and any(one in run.in_flight for one in search.group):
             convicted = search.crash(run.in_flight, is_proven=run.completed > 0)
             if convicted is not None:
                 self._convict(convicted)
         else:
             self._crash_load = len(run.in_flight) or self._crash_load
-        for attempts in others:
-            attempts.crashes += 1
-        suspects = [one for one in others if one.crashes > CRASHES_SURVIVED]
-        suspects.sort(key=attrgetter("submitted_s"))
+        suspects = self._count_crash(others)
         if search is not None:
             search.add(suspects)
         elif suspects:
             log.warning("%d sequences were in flight at two crashes: they run by halves", len(suspects))
             self._search = SuspectSearch(suspects)
+        for attempts in suspects:
+            if attempts not in run.in_flight:  # its caller has left
+                self._begin_task(self._generate_for_search(attempts))
         self._check_search()
 
     def _convict(self, attempts: _Attempts) -> None:
         self._crashing += 1
         attempts.fault = CrashingText("this text crashes the engine, also when it runs alone; do not send it again")
-        self._refused[self._digest(attempts.sequence)] = monotonic() + REFUSED_S
-        while len(self._refused) > MOST_REFUSED:
-            del self._refused[next(iter(self._refused))]
+        self._keep_record(self._digest(attempts.sequence), is_refused=True)
         log.error("the sequence %s crashes the engine alone: it is refused for an hour", attempts.sequence.id)
 
     def _search_ended(self, attempts: _Attempts) -> None:

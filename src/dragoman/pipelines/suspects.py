@@ -8,25 +8,29 @@ for it. The rest waits until it is found, and then runs together, since several 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
+from itertools import islice
 from typing import Generic, TypeVar
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Hashable)
 
 
 class SuspectSearch(Generic[T]):
-    """A search among suspects, which are told apart by identity. `group` may run, beside others unless `is_alone`."""
+    """A search among suspects. `group` may run, beside others unless `is_alone`.
+
+    Its sets are dicts, which keep the order in which suspects came: each waiting sequence asks whether it is one of them.
+    """
 
     def __init__(self, suspects: Iterable[T]) -> None:
-        self.group: list[T] = []
+        self.group: dict[T, None] = {}
         self.is_alone = False
         self.has_convicted = False
-        self._candidates = list(suspects)  # of which one is to blame
-        self._later: list[T] = []
+        self._candidates = dict.fromkeys(suspects)  # of which one is to blame
+        self._later: dict[T, None] = {}
         self._next_group()
 
-    def __contains__(self, one: object) -> bool:
-        return any(one is other for other in (*self._candidates, *self._later))
+    def __contains__(self, one: T) -> bool:
+        return one in self._candidates or one in self._later
 
     @property
     def is_over(self) -> bool:
@@ -34,7 +38,7 @@ class SuspectSearch(Generic[T]):
 
     def add(self, suspects: Iterable[T]) -> None:
         """Take more of them, which run after those that are searched now."""
-        self._later += [one for one in suspects if one not in self]
+        self._later |= dict.fromkeys(one for one in suspects if one not in self)
         if not self.group:
             self._next_group()
 
@@ -57,19 +61,19 @@ class SuspectSearch(Generic[T]):
             self.has_convicted = True
             self.end(convicted)
             return convicted
-        self._later += [one for one in self._candidates if one not in ran]
-        self._candidates = ran
+        before, self._candidates = self._candidates, dict.fromkeys(ran)
+        self._later |= dict.fromkeys(one for one in before if one not in self._candidates)
         self._next_group()
         return None
 
     def _remove(self, one: T) -> None:
         for members in (self.group, self._candidates, self._later):
-            members[:] = [other for other in members if other is not one]
+            members.pop(one, None)
 
     def _next_group(self) -> None:
         if self._candidates:
-            self.group = self._candidates[: (len(self._candidates) + 1) // 2]
+            self.group = dict.fromkeys(islice(self._candidates, (len(self._candidates) + 1) // 2))
             self.is_alone = len(self._candidates) == 1
         else:  # perhaps none of the rest is to blame
-            self._candidates, self._later = self._later, []
-            self.group, self.is_alone = [*self._candidates], False
+            self._candidates, self._later = self._later, {}
+            self.group, self.is_alone = self._candidates.copy(), False

@@ -147,6 +147,16 @@ class SegmentCache:
             await self._leave(generation)
         yield completion if is_first else replace(completion, timings=None, cached=True)
 
+    async def needs_no_engine(self, key: bytes | None, sequence: EngineSequence) -> bool:
+        """Return whether the sequence's completion is stored, or being generated for others."""
+        if key is None:
+            return False
+        stored = self._stored.get(key)
+        if stored is None and self._file is not None and (stored := await self._file.read(key)) is not None:
+            self._store(key, stored)
+        is_stored = stored is not None and stored.completion_tokens <= sequence.max_tokens
+        return is_stored or (key, sequence.max_tokens) in self._in_flight
+
     def clear(self) -> None:
         """Forget what is stored in memory."""
         self._stored.clear()

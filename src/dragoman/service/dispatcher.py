@@ -193,21 +193,22 @@ class Dispatcher:
                 self._quiet_from_s = asyncio.get_running_loop().time() + INTERACTIVE_QUIET_S
             self.grant()
 
-    def check_deadline(self, call: CallSlots, deadline_s: float) -> None:
-        """Raise `QueueFull` for a call that would still wait for its first slot at its deadline, by the rate at which those
-        that wait now get theirs; with the time after which it would not."""
+    def refusal(self, call: CallSlots, deadline_s: float) -> QueueFull | None:
+        """Return the error of a call that would still wait for its first slot at its deadline, by the rate at which those that
+        wait now get theirs; with the time after which it would not."""
         now_s, account = asyncio.get_running_loop().time(), call.account
         rate = self._rates[call.priority].per_s(now_s)
         if rate is None:
-            return
+            return None
         accounts = self._accounts[call.priority].values()
         first = sum(not one.submitted for one in account.waiting)  # those that have a slot come after this call
         ahead = sum(min(first, len(one.waiting)) for one in accounts)  # each account has as many turns as this one
-        if (wait_s := ahead / rate) > deadline_s:
-            raise QueueFull(
-                f"the deadline of {deadline_s:.3g} s cannot be met: {ahead} calls wait, which takes about {wait_s:.3g} s",
-                retry_after_s=max(wait_s - deadline_s, 1.0),
-            )
+        if (wait_s := ahead / rate) <= deadline_s:
+            return None
+        return QueueFull(
+            f"the deadline of {deadline_s:.3g} s cannot be met: {ahead} calls wait, which takes about {wait_s:.3g} s",
+            retry_after_s=max(wait_s - deadline_s, 1.0),
+        )
 
     def may_submit(self, call: CallSlots, waiting_since_s: float, now_s: float) -> bool:
         """Return whether `call` may submit one more sequence at `now_s`, which has waited since `waiting_since_s`."""
@@ -291,16 +292,22 @@ class Dispatcher:
 
 @dataclass(eq=False, slots=True)
 class CallSlots:
-    """The slots of one call. As a context manager it holds one slot."""
+    """The slots of one call. As a context manager it holds one slot.
+
+    `refusal`: its deadline cannot be met. It neither takes nor waits for slots: what needs the engine ends with this error.
+    """
 
     _dispatcher: Dispatcher
     priority: Priority
     account: AccountSlots
     submitted: int = 0
     waiting: deque[Waiter] = field(default_factory=deque[Waiter])
+    refusal: QueueFull | None = None
 
     async def acquire(self) -> None:
         """Wait for a slot; `release` it once."""
+        if self.refusal is not None:
+            return
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         if not self.waiting and self._dispatcher.may_submit(self, now_s, now_s):
@@ -324,13 +331,13 @@ class CallSlots:
                 self._dispatcher.grant()
             raise
 
-    def check_deadline(self, deadline_s: float) -> None:
-        """Raise `QueueFull` if the call would still wait for its first slot then."""
-        self._dispatcher.check_deadline(self, deadline_s)
+    def set_deadline(self, deadline_s: float) -> None:
+        """Take no slots, and have a `refusal`, if the call would still wait for its first one then."""
+        self.refusal = self._dispatcher.refusal(self, deadline_s)
 
     def release(self) -> None:
         """Return a slot."""
-        if self.submitted:  # else the call has ended, and returned all its slots
+        if self.submitted:  # else the call has ended, and returned all its slots, or has taken none
             self.submitted -= 1
             self.account.submitted -= 1
             self._dispatcher.submitted[self.priority] -= 1

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import re
 from array import array
 from bisect import bisect_left, insort
@@ -141,6 +142,7 @@ class _Index:
     has_examples: bool = False  # for texts that are similar to its own
     is_shared: bool = False
     loaded: int = 0  # of the entries that are known
+    stored_s: float = -math.inf  # when this server last stored an entry in it
     known: Known = field(default_factory=dict[Pair, "array[int]"])
 
     def insert(self, rows: Iterable[DigestRow]) -> None:
@@ -302,11 +304,16 @@ class Memories:
         """Read the versions of all memories."""
         found: dict[str, dict[str, _Index]] = {}
         async with self._loading:
+            began_s = monotonic()
             for one in await self.store.versions():
                 index = self._of_account.get(one.account_id, {}).get(one.id) or _Index(one.id, one.version)
                 index.has_examples, index.wanted = self.examples.has(one.account_id, one.name), one.version
                 index.is_shared = one.is_shared
                 found.setdefault(one.account_id, {})[one.id] = index
+            for account_id, indexes in self._of_account.items():
+                for index in indexes.values():
+                    if index.stored_s >= began_s:  # the memory may be newer than the versions that were read
+                        found.setdefault(account_id, {}).setdefault(index.id, index)
             self._of_account = found
             self._shared = {id: index for id, index in found.get(SERVER, {}).items() if index.is_shared}
             self.similar.forget(found)
@@ -324,6 +331,8 @@ class Memories:
                 else:  # the database has them sorted
                     rows = await self.store.digests(index.id, 0) if index.known else rows
                     index.known = await asyncio.to_thread(_known, rows)
+                    own = (entry for _, entry in self._own.values() if entry.memory_id == index.id)
+                    index.insert((entry.source, entry.target, entry.digest) for entry in own)  # some stored meanwhile
                 index.loaded = wanted
 
     async def of_call(self, request: TranslationRequest) -> CallMemory | None:
@@ -362,7 +371,8 @@ class Memories:
             return
         index = self._of_account.setdefault(account_id, {}).setdefault(memory_id, _Index(memory_id, 0))
         index.insert((entry.source, entry.target, entry.key[1]) for entry in batch)
-        stored_s, now = monotonic(), utc_now()
+        index.stored_s = stored_s = monotonic()
+        now = utc_now()
         for new in batch:
             source, digest, target = key = new.key
             self._drop_own((memory_id, key))

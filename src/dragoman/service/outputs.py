@@ -22,7 +22,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar
 
-from dragoman.errors import DeadlineExceeded
+from dragoman.errors import DeadlineExceeded, QueueFull
 from dragoman.pipelines.base import Pipeline
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import CallSlots, TimeSlices
@@ -204,7 +204,10 @@ class SegmentTranslator:
                 sequence = longer or self.planner.sequence(job, suffix, attempt, limit_factor=1 + is_piece)
                 if span is not None:
                     span.submit(sequence)
-                if (key := self.cache.key(sequence)) is None:
+                key = self.cache.key(sequence)
+                if call.slots.refusal is not None:
+                    await self.refuse_unless_cached(call.slots.refusal, key, sequence)
+                if key is None:
                     completion = await self.pipeline.generate(sequence)
                 else:
                     completion = await self.cache.generate(key, sequence, self.pipeline)
@@ -243,7 +246,10 @@ class SegmentTranslator:
                 sequence = self.planner.sequence(job, suffix, attempt, limit_factor=2)
                 if span is not None:
                     span.submit(sequence)
-                key, is_submitted = self.cache.key(sequence), True
+                key = self.cache.key(sequence)
+                if call.slots.refusal is not None:
+                    await self.refuse_unless_cached(call.slots.refusal, key, sequence)
+                is_submitted = True
                 async with aclosing(self.cache.stream(key, sequence, self.pipeline, call.slots.release)) as items:
                     async for item in items:
                         if isinstance(item, Completion):
@@ -265,6 +271,11 @@ class SegmentTranslator:
                 call.slots.release()
         await call.pace.turn()  # many streams may end in one step: others are sent their events in between
         yield self._read(job, attempt, completion, sequence.source_tokens)
+
+    async def refuse_unless_cached(self, refusal: QueueFull, key: bytes | None, sequence: EngineSequence) -> None:
+        """Raise the refusal of a call whose deadline cannot be met if the sequence needs the engine."""
+        if not await self.cache.needs_no_engine(key, sequence):
+            raise refusal
 
     def _with_twice_the_limit(self, sequence: EngineSequence) -> EngineSequence | None:
         """The same sequence with an output of up to twice as many tokens; None where the window has no more."""

@@ -266,15 +266,15 @@ class Translator:
     async def events(self, request: TranslationRequest, *, streamed: bool = False) -> AsyncGenerator[Event]:
         """Yield `Planned`, and then, as they come, each text when it is done, and where `streamed` its deltas before.
 
-        Raises `InvalidRequest`, and `QueueFull` for a deadline that cannot be met, before `Planned`; later the engine's errors,
-        and `DeadlineExceeded` when the request's deadline passes: what waits for a slot is dropped, what runs is aborted.
-        Closing the iterator does the same. The first failure ends the call.
+        Raises `InvalidRequest`, and `QueueFull` for a deadline that cannot be met unless the whole call is answered without
+        the engine, before `Planned`; later the engine's errors, and `DeadlineExceeded` when the request's deadline passes: what
+        waits for a slot is dropped, what runs is aborted. Closing the iterator does the same. The first failure ends the call.
         """
         pace = TimeSlices(self._turns)
         with self._dispatcher.call(request.priority, request.account.id) as slots:
             call = CallContext(slots, pace, streamed)
             if request.deadline_s is not None:
-                slots.check_deadline(request.deadline_s)
+                slots.set_deadline(request.deadline_s)
                 call.allowed_s = request.deadline_s
                 call.until_s = asyncio.get_running_loop().time() + request.deadline_s
             await pace.turn()  # many calls may arrive at once: streams are sent their events in between
@@ -287,8 +287,11 @@ class Translator:
                 memory = None if self._memories is None else await call.wait_for(self._memories.of_call(request))
                 jobs = await call.wait_for(self.planner.plan(request, pace, memory))
                 wholes = {} if memory is None else await call.wait_for(_whole_texts(jobs, memory, pace))
+            items = self._items(call, jobs, wholes)
+            if slots.refusal is not None:  # the whole call is answered without the engine, or refused
+                items = _replayed([item async for item in items])
             yield Planned()
-            async with aclosing(self._items(call, jobs, wholes)) as items:
+            async with aclosing(items):
                 async for text, number, item in items:
                     for event in text.take(number, item):
                         if event is not None:
@@ -299,9 +302,11 @@ class Translator:
         """Give a chat to the model as it is. Its answer is not checked: nobody knows what was asked for."""
         pipeline, cache = self.segments.pipeline, self.segments.cache
         sequence = await call.wait_for(self.planner.chat_sequence(request, chat))
+        key = cache.key(sequence)
+        if call.slots.refusal is not None:
+            await self.segments.refuse_unless_cached(call.slots.refusal, key, sequence)
         yield Planned()
         await call.wait_for(call.slots.acquire())  # which is released with the call, or when a stream is generated
-        key = cache.key(sequence)
         completion: Completion | None = None
         is_shown = False
         with requests.span("sequence") as span:
@@ -465,6 +470,11 @@ class Translator:
                     await start(work)
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
+
+
+async def _replayed(items: Sequence[Item]) -> AsyncGenerator[Item]:
+    for item in items:
+        yield item
 
 
 async def _whole_texts(jobs: Sequence[TextJob], memory: CallMemory, pace: TimeSlices) -> dict[int, str]:

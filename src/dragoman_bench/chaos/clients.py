@@ -92,7 +92,7 @@ class MixedLoad:
     """Clients of several keys at several servers that share a database. `keys`: by name; `urls`: of all servers.
 
     `one_server_a_url` False: behind an address is one of several servers, of which each learns within `auth.refresh_s` what
-    others have stored.
+    others have stored. `kept_share`: of documents that stay.
     """
 
     http: Http
@@ -101,6 +101,7 @@ class MixedLoad:
     keys: Mapping[str, str]
     seed: int
     one_server_a_url: bool = True
+    kept_share: float = 0.2
     numbers: count[int] = field(default_factory=lambda: count(1))
     ends: asyncio.Event = field(default_factory=asyncio.Event)
     in_flight: int = 0
@@ -131,7 +132,7 @@ class MixedLoad:
             self.ledger.memories[key][text] = translation
             await self.call(memory_call(key, number, is_seen=self.one_server_a_url), url)
         elif reply.is_certain:
-            del self.ledger.unsure_memories[key][text]
+            self.ledger.unsure_memories[key].pop(text, None)
 
     async def client(self, place: int) -> None:
         """Send one call after another until the load ends."""
@@ -163,7 +164,7 @@ class MixedLoad:
             elif await self.is_done(sent):
                 await self.edit(sent, rng.randrange(len(paragraphs)), number)
                 await self.fetch(sent)
-                if rng.random() < 0.8:
+                if rng.random() >= self.kept_share:
                     await self.delete(sent)
             await asyncio.sleep(rng.uniform(0.05, 0.5))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from random import Random
@@ -13,7 +13,7 @@ from time import monotonic
 
 import psutil
 
-from dragoman.errors import DragomanError
+from dragoman.errors import ConfigError, DragomanError
 from dragoman_bench.chaos.clients import Manner, MixedLoad
 from dragoman_bench.chaos.oracle import CALLS, SentCall, text_call
 from dragoman_bench.chaos.shim import Shim
@@ -292,3 +292,11 @@ FAULTS = (
     FaultKind("wall clock moved by an hour (injected)", clock_moved, _PROCESSES),
     FaultKind("file handles used up", handles_used_up, _PROCESSES),
 )
+
+
+def kinds_of(stage: StageName, names: Collection[str] = ()) -> list[FaultKind]:
+    """The kinds of faults that exist at a stage; of `names` only, if there are any. Raises `ConfigError` where none is left."""
+    kinds = [one for one in FAULTS if stage in one.stages and (not names or one.name in names)]
+    if not kinds:
+        raise ConfigError(f"--servers {stage} has no fault {' or '.join(names)}: name another of either", param="fault")
+    return kinds

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -21,7 +21,7 @@ from dragoman_bench.bench.measurement import Measurement, with_part
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.tables import Cell, Column, Row, Table, markdown
 from dragoman_bench.chaos.clients import DEADLINE_S, Http, MixedLoad, session
-from dragoman_bench.chaos.faults import FAULTS, FaultKind, NotInjected, Scene
+from dragoman_bench.chaos.faults import FaultKind, NotInjected, Scene
 from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Ledger
 from dragoman_bench.chaos.oracle import text_call
 from dragoman_bench.chaos.stage import Stage, StageName, staged
@@ -38,12 +38,22 @@ RECOVERS_S = 180.0
 class ChaosRun:
     """One run over one stage, whose counts are added to `results`."""
 
-    def __init__(self, results: Measurement, stage: StageName, seconds: float, seed: int, observer: Observer) -> None:
+    def __init__(
+        self,
+        results: Measurement,
+        stage: StageName,
+        seconds: float,
+        seed: int,
+        observer: Observer,
+        kinds: Sequence[FaultKind],
+    ) -> None:
+        self._kinds = kinds
         self._results = results
         self._name: StageName = stage
         self._seconds = seconds
         self._seed = seed
         self._observer = observer
+        self._conditions = Measurement.begin(KIND).conditions
         self._ledger = Ledger()
         self._injected: dict[str, list[float | None]] = {}
 
@@ -79,12 +89,11 @@ class ChaosRun:
     async def _inject(self, stage: Stage, load: MixedLoad, end_s: float, interrupted: asyncio.Event) -> None:
         rng = Random(self._seed)
         scene = Scene(stage, load, rng)
-        kinds = [one for one in FAULTS if stage.name in one.stages]
         left: list[FaultKind] = []
         await asyncio.sleep(rng.uniform(*PAUSE_S))  # some calls without any fault
         while monotonic() < end_s and not interrupted.is_set():
             if not left:
-                left = rng.sample(kinds, len(kinds))
+                left = rng.sample(self._kinds, len(self._kinds))
             fault = left.pop()
             self._observer.phase(f"{stage.name}: {fault.name}", None)
             await self._inject_one(fault, scene)
@@ -128,6 +137,7 @@ class ChaosRun:
                 "seed": self._seed,
                 "seconds": round(elapsed_s, 1),
                 "interrupted": is_partial,
+                "conditions": {name: self._conditions[name] for name in ("started_at", "git_commit", "machine")},
                 **{one: self._ledger.totals[one] for one in VERDICTS},
             }
         )
@@ -178,11 +188,15 @@ def shown_in(page: str, results: Measurement) -> str:
 
 def conditions(results: Measurement) -> str:
     """What ran, in sentences."""
-    runs, machine = results.data["runs"], results.conditions["machine"]
+    runs = results.data["runs"]
     seconds, requests = sum(one["seconds"] for one in runs), sum(one[verdict] for one in runs for verdict in VERDICTS)
     faults = sum(len(one["recovered_s"]) for one in results.data["faults"].values())
+    of_runs = [one.get("conditions", results.conditions) for one in runs]
+    places = dict.fromkeys(
+        f"{one['started_at'][:10]} on {one['machine']['cpu']} with {one['machine']['cores']} cores" for one in of_runs
+    )
     return (
         f"{requests:,} requests and {faults:,} faults in {seconds / 60:.0f} minutes of {len(runs)} runs, "
-        f"{results.conditions['started_at'][:10]}, on {machine['cpu']} with {machine['cores']} cores, which other programs "
-        f"used too; {CLIENTS} clients, {DOCUMENT_CLIENTS} more that send documents; a call's deadline is {DEADLINE_S:.0f} s."
+        f"{' and '.join(places)}, which other programs used too; {CLIENTS} clients, {DOCUMENT_CLIENTS} more that send "
+        f"documents; a call's deadline is {DEADLINE_S:.0f} s."
     )

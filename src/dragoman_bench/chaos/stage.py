@@ -157,12 +157,17 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(name: StageName, folder: Path, outages: Outages) -> AsyncGenerator[Stage]:
+async def staged(name: StageName, folder: Path, outages: Outages, *more_flags: str) -> AsyncGenerator[Stage]:
     """Servers that are ready. Raises `StageFault`."""
     async with AsyncExitStack() as stack:
         postgres = stack.enter_context(Postgres.running()) if name == "pair" else None
         storage_url = postgres.url if postgres else f"sqlite:///{folder}/dragoman.db"
-        flags = (*FLAGS, f"--storage-url={storage_url}", *(("--replicas=2",) if name == "replicas" else ()))
+        flags = (
+            *FLAGS,
+            f"--storage-url={storage_url}",
+            *(("--replicas=2",) if name == "replicas" else ()),
+            *more_flags,
+        )
         keys = {account: await create_key(storage_url, account, limits) for account, limits in KEYS.items()}
         numbers = range(2 if name == "pair" else 1)
         servers = [ChaosServer(folder / f"server-{number}", flags, outages) for number in numbers]

@@ -11,6 +11,7 @@ from dragoman.errors import DragomanError
 from dragoman_bench.bench.measurement import Measurement, read_text, write_text
 from dragoman_bench.bench.progress import INTERRUPTED, ProgressLines, error_console, interrupts, run_async
 from dragoman_bench.bench.tables import markdown
+from dragoman_bench.chaos.faults import FAULTS, kinds_of
 from dragoman_bench.chaos.run import KIND, ChaosRun, has_failed, next_seed, shown_in, table
 from dragoman_bench.chaos.stage import STAGES, StageName
 
@@ -25,11 +26,19 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     "--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="Of faults, for each of --servers."
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the order of faults and of what clients send.")
+@click.option("--fault", "faults", type=click.Choice([one.name for one in FAULTS]), multiple=True,
+              help="Inject only these, where they exist; several.")  # fmt: skip
 @click.option("--out", type=FILE, help="Results file (JSON). One that exists is continued.")
 @click.option("--page", type=FILE, help="Write the table into this Markdown page, between its marks.")
 @click.option("--render", is_flag=True, help="Run nothing: only write --page from --out.")
 def command(
-    stages: tuple[StageName, ...], seconds: float, seed: int, out: Path | None, page: Path | None, render: bool
+    stages: tuple[StageName, ...],
+    seconds: float,
+    seed: int,
+    faults: tuple[str, ...],
+    out: Path | None,
+    page: Path | None,
+    render: bool,
 ) -> None:
     """Run servers over the fake engine under load, inject faults, and compare each answer, and what is stored and charged at
     the end, with a ledger.
@@ -39,14 +48,15 @@ def command(
     results = Measurement.read(out) if out is not None and out.is_file() else Measurement.begin(KIND)
     try:
         if not render:
-            run_async(_run(results, stages, seconds, seed, out))
+            run_async(_run(results, stages, seconds, seed, faults, out))
     finally:
         for finding in results.data.get("findings", []):
             error_console.print(finding, highlight=False, soft_wrap=True)
     click.echo(markdown(table(results)))
     if page is not None:
         write_text(page, shown_in(read_text(page, "page"), results), "page")
-    exit_with(results, has_failed=has_failed(results))
+    if not render:
+        exit_with(results, has_failed=has_failed(results))
 
 
 def exit_with(results: Measurement, *, has_failed: bool) -> None:
@@ -58,13 +68,19 @@ def exit_with(results: Measurement, *, has_failed: bool) -> None:
 
 
 async def _run(
-    results: Measurement, stages: tuple[StageName, ...], seconds: float, seed: int, out: Path | None
+    results: Measurement,
+    stages: tuple[StageName, ...],
+    seconds: float,
+    seed: int,
+    faults: tuple[str, ...],
+    out: Path | None,
 ) -> None:
     with interrupts(signal.SIGINT, signal.SIGTERM) as interrupted:
         for stage in stages:
             if interrupted.is_set():
                 break
-            run = ChaosRun(results, stage, seconds, next_seed(results, seed), ProgressLines(error_console))
+            observer = ProgressLines(error_console)
+            run = ChaosRun(results, stage, seconds, next_seed(results, seed), observer, kinds_of(stage, faults))
             try:
                 await run.run(interrupted)
             finally:

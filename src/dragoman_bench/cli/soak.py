@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from dragoman_bench.bench.measurement import Measurement, read_text, with_part, write_text
+from dragoman_bench.bench.measurement import Measurement, read_text, write_text
 from dragoman_bench.bench.progress import ProgressLines, error_console, interrupts, run_async
 from dragoman_bench.bench.tables import markdown
-from dragoman_bench.chaos.soak import KIND, Soak, conditions, has_failed, table
+from dragoman_bench.chaos.soak import KIND, Soak, conditions, has_failed, shown_in, table
 from dragoman_bench.cli.chaos import FILE, exit_with, run_program
 
 
@@ -31,11 +31,11 @@ def command(seconds: float, per_s: float, seed: int, out: Path | None, page: Pat
     results = Measurement.read(out) if render and out is not None else Measurement.begin(KIND)
     if not render:
         run_async(_run(results, Soak(results, per_s, seconds, seed, ProgressLines(error_console)), out))
-    shown = f"{conditions(results)}\n\n{markdown(table(results))}"
-    click.echo(shown)
+    click.echo(f"{conditions(results)}\n\n{markdown(table(results))}")
     if page is not None:
-        write_text(page, with_part(read_text(page, "page"), "soak", shown), "page")
-    exit_with(results, has_failed=has_failed(results))
+        write_text(page, shown_in(read_text(page, "page"), results), "page")
+    if not render:
+        exit_with(results, has_failed=has_failed(results))
 
 
 async def _run(results: Measurement, soak: Soak, out: Path | None) -> None:

@@ -38,7 +38,7 @@ from secrets import token_hex
 from time import monotonic
 from typing import Any, Literal, NoReturn, cast
 
-from wholetext.errors import DiskFull, InvalidFile, UnsupportedFile, WholetextError
+from wholetext.errors import DiskFull, InvalidFile, NoWorker, UnsupportedFile, WholetextError
 from wholetext.files import formats, returned, tmx
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.segmentfile import SegmentFile, SourceUnit
@@ -63,7 +63,9 @@ LONGEST_PLACE, LONGEST_CONTEXT, LONGEST_MESSAGE = 200, 500, 500
 _INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 _KILLED = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)
 """How a process ends that something outside of it ended."""
-_ERRORS: dict[str, type[WholetextError]] = {one.code: one for one in (InvalidFile, UnsupportedFile, DiskFull)}
+_LACKING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
+"""Open files, memory or processes, of which others give some back."""
+_ERRORS: dict[str, type[WholetextError]] = {one.code: one for one in (InvalidFile, UnsupportedFile, DiskFull, NoWorker)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Workers:
     async def run(self, task: WorkerTask) -> dict[str, Any]:
         """Run a task; return its report, what `_read`, `_read_memory` or `_write` returns.
 
-        Raises `InvalidFile`, `UnsupportedFile` or `DiskFull`. Cancelling it kills the process.
+        Raises `InvalidFile`, `UnsupportedFile`, `DiskFull` or `NoWorker`. Cancelling it kills the process.
         """
         async with self._turns:
             cancelled = threading.Event()
@@ -151,13 +153,17 @@ class Workers:
         )
 
     def _run(self, task: WorkerTask, cancelled: threading.Event) -> dict[str, Any]:
-        """Give a process a task, and return what it answers; what else it ends with is an error of the file.
+        """Give a process a task, and return what it answers.
 
-        A process that something else killed, as the system does where memory is short, says nothing of the file: the task is
-        given to another one, once.
+        How the process of a task ends without an answer is an error of the file; how the worker ends from which it is forked,
+        and which reads no file, is not. A process that something else killed, as the system does where memory is short, says
+        nothing of the file: the task is given to another one, once.
         """
         for attempts_left in (1, 0):
-            process = self._take()
+            try:
+                process = self._take()
+            except OSError as error:
+                return _no_worker(error.strerror or "error")
             until_s = monotonic() + 2 * self._timeout_s
             answered = self._answer_of(process, task, cancelled, until_s)
             late = monotonic() >= until_s
@@ -170,6 +176,9 @@ class Workers:
                     return answered
                 ended = answered[ENDED]
             if late or cancelled.is_set() or ended not in _KILLED or not attempts_left:
+                if answered is None and ended > 0 and not late:
+                    log.error("a worker of documents ended with %d", ended)
+                    return _no_worker(f"its worker ended with {ended}")
                 return {"code": InvalidFile.code, "message": self._reason(task, ended, late=late)}
             log.warning("a document's worker was killed by signal %d; its task is tried once more", -ended)
         raise AssertionError("the last attempt returns")
@@ -224,6 +233,14 @@ def end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(BrokenPipeError):
         process.communicate()
+
+
+def _no_worker(reason: str) -> dict[str, Any]:
+    """The answer to a task for which no process can be started, or that lacks what others hold."""
+    return {
+        "code": NoWorker.code,
+        "message": f"the server lacks resources to read the file ({reason}); try again later",
+    }
 
 
 def _check(answered: dict[str, Any]) -> None:
@@ -312,6 +329,8 @@ def answer(line: bytes) -> dict[str, object]:
     except OSError as error:
         if error.errno == errno.EFBIG:
             return {"code": InvalidFile.code, "message": f"the result has more than {MAX_RESULT_BYTES:,} bytes"}
+        if error.errno in _LACKING:
+            return _no_worker(error.strerror or "error")
         return {"code": DiskFull.code, "message": f"the server cannot store the document: {error.strerror}"}
     except sqlite3.OperationalError as error:
         return {"code": DiskFull.code, "message": f"the server cannot store the document: {error}"}
@@ -334,11 +353,17 @@ def limit_process(memory_bytes: int) -> None:
 
 
 def _answer_in_child(line: bytes, timeout_s: float) -> bytes:
-    """Do the task of a line in a child process, and return its answer; if it ends without one, how, as `ENDED`."""
+    """Do the task of a line in a child process, and return its answer; if it ends without one, how, as `ENDED`. Raises
+    `OSError` where the system starts none."""
     with suppress(ImportError):  # which the child raises again, as an error of its task
         formats.import_reader(json.loads(line)["options"]["extension"])  # children after this one have it too
     reading, writing = os.pipe()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
     if not child:
         _run_child(line, timeout_s, writing)
     os.close(writing)
@@ -375,7 +400,11 @@ def main(memory_bytes: int, timeout_s: float) -> None:
     limit_process(memory_bytes)
     formats.import_reader("txt")  # which imports what most readers do, while there is no task
     for line in sys.stdin.buffer:
-        sys.stdout.buffer.write(_answer_in_child(line, timeout_s) + b"\n")
+        try:
+            answered = _answer_in_child(line, timeout_s)
+        except OSError as error:
+            answered = json.dumps(_no_worker(error.strerror or "error")).encode()
+        sys.stdout.buffer.write(answered + b"\n")
         sys.stdout.buffer.flush()
 
 
