@@ -13,11 +13,11 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from playwright.async_api import Browser, CDPSession, Page, async_playwright, expect
 
@@ -91,11 +91,11 @@ class Lens:
         self.parts: dict[str, dict[str, float]] = {}
 
     async def cpu_s(self) -> float:
-        metrics = (await self.session.send("Performance.getMetrics"))["metrics"]
+        metrics: list[dict[str, Any]] = cast("Any", await self.session.send("Performance.getMetrics"))["metrics"]
         return next(one["value"] for one in metrics if one["name"] == "TaskDuration")
 
     @asynccontextmanager
-    async def part(self, name: str) -> AsyncIterator[dict[str, float]]:
+    async def part(self, name: str) -> AsyncGenerator[dict[str, float]]:
         """`parts[name]`; the block may add to it."""
         found: dict[str, float] = {}
         await self.page.evaluate(OBSERVE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from io import BytesIO
@@ -232,7 +232,7 @@ TASKS = (
 
 
 @asynccontextmanager
-async def reader(browser: Browser, task: Task) -> AsyncIterator[Page]:
+async def reader(browser: Browser, task: Task) -> AsyncGenerator[Page]:
     """A new reader's page, of the size of their device; a script that fails in it fails the walk."""
     size: Any = {"width": 390, "height": 844} if task.phone else {"width": 1280, "height": 900}
     context = await browser.new_context(viewport=size, locale="en-GB", has_touch=task.phone, is_mobile=task.phone)
