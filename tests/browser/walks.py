@@ -106,6 +106,7 @@ async def download(page: Page, button: str) -> bytes:
 async def choose_korean(page: Page) -> None:
     await page.click("#target-language")
     await page.keyboard.type("kor")
+    await expect(page.locator("[role=option][data-active]")).to_have_attribute("data-value", "ko")
     await page.keyboard.press("Enter")
 
 
@@ -116,6 +117,7 @@ async def translate_letter(page: Page) -> None:
     await page.evaluate("text => navigator.clipboard.writeText(text)", LETTER)  # copied elsewhere
     await page.keyboard.press("Control+V")
     await expect(page.locator("#source")).to_have_value(LETTER)
+    await expect(page.locator("#output[data-phase=done]")).not_to_be_empty()
     await choose_korean(page)
     await expect(page.locator("#output[data-phase=done]")).to_contain_text("제 딸은 디자이너예요.")
     await page.click("#copy")
