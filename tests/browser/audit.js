@@ -1,4 +1,4 @@
-// Checks after WCAG 2.2, each a function that returns what it finds fault with. Read by test_reading.py.
+// What axe-core does not look at, or less strictly: each function returns what it finds fault with. Read by conftest.py.
 
 const describe = (element) =>
   `${element.tagName.toLowerCase()}${element.id ? "#" + element.id : ""}.${element.getAttribute("class") ?? ""} "${element.textContent.trim().slice(0, 30)}"`;
@@ -52,32 +52,6 @@ function paleTexts() {
     if (contrast < (size >= 24 ? 3 : 4.5)) faults.push(`${contrast.toFixed(2)} ${describe(element)}`);
   }
   return checked > 15 ? faults : [`only ${checked} texts were seen`];
-}
-
-// 4.1.2: a name for whatever can be used or stands for something
-function nameless() {
-  const name = (element) =>
-    element.getAttribute("aria-label") ||
-    [...(element.labels ?? [])].map((label) => label.textContent).join(" ").trim() ||
-    (element.getAttribute("aria-labelledby") ?? "").split(" ").map((id) => document.getElementById(id)?.textContent ?? "").join(" ").trim() ||
-    (element.matches("button, a, summary") && element.textContent.trim());
-  const named = "button, a, select, textarea, input, summary, section, nav, [role=img], [role=region], svg:not([aria-hidden])";
-  return every(named).filter((element) => !element.closest("[aria-hidden=true]") && !name(element)).map(describe);
-}
-
-function repeatedIds() {
-  const ids = every("[id]").map(({ id }) => id);
-  return ids.filter((id, at) => ids.indexOf(id) !== at);
-}
-
-function skippedHeadings() {
-  const levels = every("h1, h2, h3, h4, h5, h6").map(({ tagName }) => Number(tagName[1]));
-  const jumps = levels.filter((level, at) => level > (levels[at - 1] ?? 0) + 1);
-  return levels.filter((level) => level === 1).length === 1 ? jumps : [`${levels}`];
-}
-
-function outsideLandmarks() {
-  return [...document.body.children].filter((element) => !element.matches("header, main, footer, script, dialog")).map(describe);
 }
 
 // Text that is cut off without an ellipsis or a way to scroll to it

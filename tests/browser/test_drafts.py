@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Dialog, Locator, Page, Route, expect
 
-from tests.browser.conftest import audit, open_document
+from tests.browser.accessibility import violations
+from tests.browser.conftest import open_document
 from tests.browser.stage import Stage
 
 pytestmark = pytest.mark.browser
@@ -68,8 +69,7 @@ async def test_an_edit_that_is_not_saved_is_there_when_the_reader_comes_back(rev
         return
     await expect(review.locator("#review-drafts")).to_contain_text("1 edit of yours is not saved")
     await expect(row(review).locator(".reasons .draft")).to_contain_text("not saved")
-    for check in ("nameless", "repeatedIds", "paleTexts", "outsideLandmarks"):
-        assert await audit(review, check) == []
+    assert await violations(review) == []
     await review.locator("#review-drafts button").focus()
     await review.keyboard.press("Enter")
     await expect(row(review)).to_be_focused()

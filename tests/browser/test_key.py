@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
@@ -12,7 +11,8 @@ from playwright.async_api import BrowserContext, Page, expect
 from dragoman.service.stack import account_store
 from dragoman.storage.database import Database
 from dragoman.types import Account, KeyRole
-from tests.browser.conftest import audit, choose_language
+from tests.browser.accessibility import violations
+from tests.browser.conftest import choose_language
 from tests.browser.stage import Stage, make_service, serving
 
 pytestmark = pytest.mark.browser
@@ -72,12 +72,6 @@ async def test_a_key_that_is_no_operators_translates_and_shows_no_statistics(
     await expect(page.locator("#burst-rows li")).to_have_count(25)
 
 
-async def faults(page: Page) -> list[Any]:
-    """What the checks of accessibility find."""
-    checks = ("nameless", "repeatedIds", "skippedHeadings", "outsideLandmarks")
-    return [fault for check in checks for fault in await audit(page, check)]
-
-
 async def translates(page: Page) -> None:
     await choose_language(page, "#target-language", "ko")
     await page.fill("#source", "hello")
@@ -91,12 +85,12 @@ async def test_a_reader_who_cancels_is_asked_again_when_they_want(
     stage, keys = keyed_stage
     await page.goto(stage.url)
     await expect(page.locator("#key-dialog")).to_be_visible()
-    assert await faults(page) == []
+    assert await violations(page) == []
     for _ in range(2):
         await (page.click("#key-cancel") if how == "button" else page.keyboard.press("Escape"))
         await expect(page.locator("#notes")).to_contain_text("needs a key")
         await expect(page.locator("#key-dialog")).to_be_hidden()
-        assert await faults(page) == []
+        assert await violations(page) == []
         await page.click("#key-again")
         await expect(page.locator("#key")).to_be_focused()
     await enter(page, keys["translate"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from tests.browser.accessibility import violations
 from tests.browser.conftest import audit, open_document, open_engine, open_page
 from tests.browser.stage import Stage
 
 pytestmark = pytest.mark.browser
 
 
-VIEWS = ("text", "documents", "review", "collections", "entries", "engine")
+VIEWS = ("text", "documents", "review", "collections", "entries", "engine", "docs")
 
 
 @pytest.fixture
@@ -30,6 +31,9 @@ async def view(request: pytest.FixtureRequest, page: Page, stage: Stage, documen
             await page.click("#send")
             await expect(page.locator("#send")).to_have_text("Send 25 more")
             await page.locator("#history summary").click()
+        case "docs":
+            await page.goto(f"{stage.url}docs")
+            await page.locator("#operations summary").nth(2).click()
         case "collections" | "entries":
             await open_page(page, documents_stage)
             await page.click("nav >> text=Glossaries")
@@ -91,10 +95,7 @@ async def test_dark_is_dark_and_light_is_light(live: Page) -> None:
 
 @every_view
 async def test_everything_has_a_name_and_a_place(view: Page) -> None:
-    assert await audit(view, "nameless") == []
-    assert await audit(view, "repeatedIds") == []
-    assert await audit(view, "skippedHeadings") == []
-    assert await audit(view, "outsideLandmarks") == []
+    assert await violations(view) == []
     assert await view.get_attribute("html", "lang") == "en"
     assert "dragoman" in await view.title()
     for role in ("banner", "main", "navigation"):
@@ -192,6 +193,14 @@ async def test_the_focus_can_be_seen(view: Page, controls: tuple[str, ...]) -> N
 async def test_little_motion_is_none(view: Page) -> None:
     await view.emulate_media(reduced_motion="reduce")
     assert await audit(view, "moving") == []
+
+
+async def test_axe_finds_what_has_no_name_and_what_is_pale_in_the_dark(live: Page) -> None:
+    await live.evaluate("document.querySelector('#swap').removeAttribute('aria-label')")
+    colours = "element => Object.assign(element.style, {color: 'light-dark(#000, #444)', background: 'light-dark(#fff, #222)'})"
+    await live.locator("#example").evaluate(colours)
+    found = await violations(live)
+    assert [one.partition(":")[0] for one in found] == ["button-name", "color-contrast"]
 
 
 async def test_the_audit_finds_motion_where_there_is_some(page: Page, stage: Stage) -> None:

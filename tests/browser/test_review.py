@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import FilePayload, Locator, Page, expect
 
+from tests.browser.accessibility import violations
 from tests.browser.conftest import audit, open_document
 from tests.browser.stage import Stage
 
@@ -38,8 +39,7 @@ def row(page: Page, number: int) -> Locator:
 
 
 async def faults(page: Page) -> list[object]:
-    checks = ("nameless", "repeatedIds", "paleTexts", "outsideLandmarks", "smallTargets", "cutOff")
-    return [found for check in checks for found in await audit(page, check)]
+    return [*await violations(page), *await audit(page, "cutOff")]
 
 
 async def test_segments_are_searched_filtered_and_replaced_after_a_look(review: Page) -> None:

@@ -1,6 +1,6 @@
 /** One glossary or translation memory: what it is, and its entries, which are searched, added, changed and deleted. */
 
-import { counted, fillPair, wordOf } from "./collections.js";
+import { asksForLanguage, counted, fillPair, wordOf } from "./collections.js";
 import { saveBlob } from "./document.js";
 import { byId, el, say } from "./dom.js";
 import { button } from "./editor.js";
@@ -185,7 +185,7 @@ export class Collection {
   async add() {
     const { source, target, text, translation } = this.added;
     const entry = { source: source.value, target: target.value, text: text.value.trim(), translation: translation.value.trim() };
-    const empty = [text, translation].find(({ value }) => !value.trim());
+    const empty = [source, target, text, translation].find(({ value }) => !value.trim());
     if (empty) return empty.focus();
     await this.done(stored.setEntry(this.kind, this.id, entry));
     text.value = translation.value = "";
@@ -207,6 +207,7 @@ export class Collection {
     if (!file) return;
     const pair = { source: this.added.source.value, target: this.added.target.value };
     try {
+      if (this.kind === "glossaries" && asksForLanguage(this.added)) return;
       const skipped = await this.done(stored.addFile(this.kind, this.id, file, pair));
       await this.changedIn(pair, skipped ? t("entries.file_added_without", { name: file.name, entries: counted(this.kind, skipped) }) : t("entries.file_added", { name: file.name }));
     } finally {

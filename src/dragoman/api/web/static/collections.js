@@ -68,6 +68,7 @@ export class Collections {
     const [file] = this.file.files;
     const name = this.name.value.trim();
     if (!name) return this.name.focus();
+    if (file && kind === "glossaries" && asksForLanguage(this.pickers)) return;
     try {
       this.report();
       const made = await stored.make(kind, name);
@@ -96,12 +97,18 @@ export class Collections {
   }
 }
 
+/** Whether a language of a pair is not chosen: the reader is at it then. @param {{source: Picker, target: Picker}} pickers */
+export function asksForLanguage({ source, target }) {
+  const empty = [source, target].find(({ value }) => !value);
+  empty?.focus();
+  return Boolean(empty);
+}
+
 /** Pickers of two languages, the reader's own pair first. @param {{source: Picker, target: Picker}} pickers */
 export function fillPair(pickers, { languages, source, target }) {
   for (const picker of [pickers.source, pickers.target]) picker.fill([{ label: "", choices: languages.choices() }]);
   pickers.target.value ||= target;
-  const others = [source, "en", ...languages.keys()].filter((code) => languages.has(code) && code !== pickers.target.value);
-  pickers.source.value ||= others[0];
+  pickers.source.value ||= [source, "en"].find((code) => languages.has(code) && code !== pickers.target.value) ?? "";
 }
 
 /** A file's name without its folder and extension. */

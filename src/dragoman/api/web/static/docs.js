@@ -60,7 +60,7 @@ function content(api, title, media) {
     }
     const examples = example ? [example] : (resolve(api, schema).examples ?? []);
     for (const one of examples) {
-      parts.push(el("pre", {}, typeof one === "string" ? one : JSON.stringify(one, null, 2)));
+      parts.push(el("pre", { tabindex: "0" }, typeof one === "string" ? one : JSON.stringify(one, null, 2)));
     }
   }
   return parts;

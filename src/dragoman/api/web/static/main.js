@@ -94,6 +94,18 @@ function takeFiles() {
   });
 }
 
+/** What is pasted outside of a field, while texts are shown, is a text to translate. */
+function takePastes() {
+  addEventListener("paste", (event) => {
+    const text = event.clipboardData?.getData("text/plain");
+    const source = byId("source");
+    if (!text || !source.checkVisibility() || event.target.closest?.("input, textarea, select, dialog")) return;
+    event.preventDefault();
+    translator.show(text);
+    source.focus();
+  });
+}
+
 /** A sentence in the language chosen, or in any but the target's. */
 function offerExamples(topics) {
   byId("example").addEventListener("click", () => {
@@ -130,6 +142,7 @@ async function open() {
   pair.fill(languages);
   offerExamples(topics);
   takeFiles();
+  takePastes();
   addEventListener("hashchange", route);
   document.querySelector(".options").addEventListener("toggle", offerStored);
   pair.addEventListener("change", offerStored);

@@ -47,9 +47,15 @@ export class Picker extends EventTarget {
     return this.chosen;
   }
 
+  /** What is being typed stays: the list shows what is chosen now. */
   set value(value) {
     this.chosen = this.all.some((one) => one.value === value) ? value : "";
-    this.close();
+    if (this.isOpen) this.open(this.typed);
+    else this.close();
+  }
+
+  focus() {
+    this.box.focus();
   }
 
   get all() {
