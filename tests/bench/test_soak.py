@@ -23,7 +23,7 @@ from tests.bench.test_chaos_run import ALONE, staged_in_process, started
 from tests.processes import ROOT
 from tests.waiting import HANG_S
 
-PUBLISHED = Measurement.read(ROOT / "results" / "chaos.json")
+PUBLISHED = Measurement.read(ROOT / "results" / "soak.json")
 
 TIMES = [float(second) for second in range(0, 1200, 4)]
 
@@ -112,3 +112,9 @@ async def test_what_a_soak_stores_has_a_bound_and_its_end_is_compared_with_the_l
     assert load.ledger.memories
     assert any(one.is_deleted for one in load.ledger.documents)
     assert all(one.is_deleted or not one.id or one.has_failed for one in load.ledger.documents)
+
+
+def test_the_page_shows_the_published_results() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert soak.shown_in(page, PUBLISHED) == page, "run make results"
+    assert not soak.has_failed(PUBLISHED)

@@ -6,13 +6,15 @@ import asyncio
 import gc
 import sqlite3
 import stat
+import sys
 import tracemalloc
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager, closing
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 
 from dragoman import phrasebook
@@ -533,3 +535,24 @@ async def test_what_is_stored_or_in_flight_needs_no_engine_also_where_only_the_f
     assert not await cache.needs_no_engine(key, replace(one, max_tokens=1))
     assert not await cache.needs_no_engine(other_key, other)
     await cache.close()
+
+
+@pytest.mark.parametrize("text", ["Where is it?", "Où ?", "駅はどこですか？", "駅 😀", "\ud800"])
+def test_the_size_of_an_entry_is_the_same_after_its_text_is_serialised(text: str) -> None:
+    completion = Completion("".join([*text]), "stop", 3, 4)
+    before = size_bytes(completion)
+    with suppress(orjson.JSONEncodeError):  # of half a pair
+        orjson.dumps(completion.text)  # which has Python keep the UTF-8 with it
+    assert size_bytes(completion) == before
+    assert before >= sys.getsizeof(completion.text) + caching.ENTRY_BYTES
+
+
+async def test_the_cache_keeps_within_its_bound_where_what_is_stored_is_serialised() -> None:
+    cache, engine = SegmentCache(50 * (caching.ENTRY_BYTES + 500)), Engine()
+    for number in range(1_000):
+        one = sequence(number)
+        engine.completion = Completion(f"{number} " + "ⓐⓑⓒ" * 20, "stop", 3, 4)
+        orjson.dumps((await generate(cache, one, engine)).text)
+    entries = cache.stats().entries
+    assert entries * (caching.ENTRY_BYTES + 300) <= cache.max_bytes
+    assert cache.bytes <= cache.max_bytes

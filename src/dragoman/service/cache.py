@@ -37,6 +37,8 @@ CacheHit = Literal["miss", "stored", "in_flight"]
 ENTRY_BYTES = 420
 """Memory of an entry besides its text: key, completion, and its place in the order of use."""
 
+_STR_BYTES = sys.getsizeof("駅") + 4
+"""Of a text that is not ASCII, besides its characters, at most."""
 _KEY_BYTES = 16
 _FORMAT = 2  # of the file's entries: others are not read
 _FLUSH_EVERY_S = 0.5
@@ -280,8 +282,15 @@ async def _follow(engine: Engine, sequence: EngineSequence, generation: _Generat
 
 
 def size_bytes(completion: Completion) -> int:
-    """Return the memory that a stored completion takes, with its key."""
-    return sys.getsizeof(completion.text) + ENTRY_BYTES
+    """Return the memory that a stored completion takes, with its key: the same before and after its text is serialised.
+
+    Of a text that is not ASCII, Python keeps the UTF-8 with it once something has asked for it, which `sys.getsizeof` counts.
+    """
+    text = completion.text
+    if text.isascii():
+        return sys.getsizeof(text) + ENTRY_BYTES
+    width = 1 if (largest := ord(max(text))) < 256 else 2 if largest < 65536 else 4
+    return _STR_BYTES + len(text) * width + len(text.encode("utf-8", "surrogatepass")) + ENTRY_BYTES
 
 
 # ---- the file

@@ -191,7 +191,7 @@ def table(results: Measurement) -> Table:
         words = (label, "–", "–", "–", "–")
         if kept:
             found = slope([one.at_s for one in kept], [getattr(one, name) for one in kept])
-            numbers = f"{found.mean:,.1f}", f"{found.per_hour:+.2f}", f"{found.error:.2f}"
+            numbers = f"{found.mean:,.1f}", f"{round(found.per_hour, 2) + 0.0:+.2f}", f"{found.error:.2f}"
             words = (label, *numbers, "yes" if found.is_flat else "no")
         rows.append(Row(tuple(map(Cell, words))))
     columns = (*map(Column, ("mean", "slope per hour", "its standard error")), Column("flat within two"))
