@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Any
 
-from dragoman.api.compat import chat_account, chat_answers, chat_languages, chat_text
+from dragoman.api.compat import chat_account, chat_answers, chat_forms, chat_languages, chat_text
 from dragoman.api.compat.chat_languages import AskedLanguages
 from dragoman.api.compat.chat_languages import tag_of as tag_of
 from dragoman.api.compat.chat_schema import Outline, outline
@@ -261,15 +261,15 @@ class _Request:
                 "the messages ask for something else: this server translates, and does nothing else", param="messages"
             )
 
-    def _form(self) -> chat_answers.ProgramForm | None:
+    def _form(self) -> chat_forms.ProgramForm | None:
         if not (self.said.asks or self.message.lstrip()[:1] == "{" or chat_languages.asks(self.message)):
             return None
         heads = (self.told, self.message[:_MAX_TOLD])
         return next(
-            (one for one in chat_answers.forms() if all(any(mark in head for head in heads) for mark in one.has)), None
+            (one for one in chat_forms.forms() if all(any(mark in head for head in heads) for mark in one.has)), None
         )
 
-    def _part(self, form: chat_answers.ProgramForm | None) -> tuple[SplitMessage | None, AskedLanguages]:
+    def _part(self, form: chat_forms.ProgramForm | None) -> tuple[SplitMessage | None, AskedLanguages]:
         """The text of the message, if it has an instruction, and what that says."""
         if form is not None and form.cut is not None:
             before, _, rest = self.message.partition(form.cut[0])
@@ -277,6 +277,8 @@ class _Request:
             part = SplitMessage(before, text, after, True)
         else:
             part = chat_text.split(self.message, self.told if self.said.targets else "")
+            if part is not None and self.said.asks and _SEPARATOR.match(part.text.lstrip()[:_BEGINNING]) is not None:
+                part = None  # what stands before a separator is a text too
         own = chat_languages.read(part.about) if part is not None else AskedLanguages()
         is_read = part is not None and (form is not None or self._is_instruction(part, own))
         return (part, own) if is_read else (None, AskedLanguages())
@@ -288,7 +290,10 @@ class _Request:
         expected = {*self.said.targets, *((self.named,) if self.named is not None else ())}
         if not own.asks or (self.said.targets and not own.targets):
             return bool(self.said.targets)
-        if not self.said.targets and not (chat_languages.tells(part.about) or (part.is_marked and own.targets)):
+        label = part.about.strip().rstrip(":：")
+        is_labelled = len(label) <= _CLEAR and chat_text.label_kind(label) == "text"
+        is_told = chat_languages.tells(part.about) or (own.targets and (part.is_marked or is_labelled))
+        if not self.said.targets and not is_told:
             return False
         if own.targets and (not expected or any(_is_same(one, other) for one in own.targets for other in expected)):
             return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from dragoman.api.compat import chat_languages
@@ -25,6 +26,7 @@ _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unl
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
 _ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
+_THEN = re.compile(r"\s*(?:and\s+)?then\b", re.IGNORECASE)
 _LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
 _SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
@@ -110,7 +112,7 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
 def _frame(text: str, lines: Sequence[str]) -> str | None:
     """Quotation marks around the whole text, or lines of signs around it."""
     is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
-    if is_quoted and any(words(kind).match(line.lstrip()) for kind in ("order", "rule") for line in lines[1:]):
+    if is_quoted and any(_is_order(line) or words("rule").match(line.lstrip()) for line in lines[1:]):
         return lines[0]
     if _QUOTED.fullmatch(text.strip()) is not None:
         return text
@@ -125,6 +127,9 @@ def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | Non
     last = labels[-1]
     is_end = last is not None and len(lines) > 1 and not last["rest"].strip()
     if is_end and (is_own or kinds[-1] in ("answer", "language")):
+        return lines[-1]
+    is_note = is_own and last is not None and words("how_label").fullmatch(last["name"].strip()) is not None
+    if is_note and len(lines) > 1:
         return lines[-1]
     is_record = len(lines) > 1 and None not in labels
     is_whole = is_record and not is_own
@@ -175,7 +180,7 @@ def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
         is_order = words("rule").match(line.lstrip(" -*#")) is not None
         if is_own and is_order and words("manner").search(line) is not None:
             return line
-        if is_own and line is lines[-1] and len(lines) > 1 and words("order").match(line) is not None:
+        if is_own and line is lines[-1] and len(lines) > 1 and _is_order(line):
             return line
         is_rule = is_own and (words("rule_line").match(line) is not None and words("asks").search(line) is not None)
         is_question = not is_own and line.rstrip().endswith(("?", "？"))
@@ -229,12 +234,14 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
     """What an instruction wants in the answer, and the answer has not."""
     at = max(message.rfind(text[:200]), 0)
     before, after = message[max(at - _WINDOW, 0) : at].split(), message[at + len(text) :][:_WINDOW].split()
-    around = " ".join([*before[-1:], *after[:1]])  # the marks that the text stands between
+    around = " ".join(  # the marks that the text stands between, and no words
+        one if _ELEMENT.search(one) is not None else re.sub(r"\w", "", one) for one in (*before[-1:], *after[:1])
+    )
     has = f"{frame[:_READ]}\n{text[:_READ]}\n{around}"
     if (key := _keys(about, text, frame)) is not None:
         return key
     demands = tuple(_demands(about))
-    return _elements(about, demands, has) or _marks(demands, has) or _shape(demands, frame, has)
+    return _elements(about, demands, has) or _marks(demands, has) or _orders(demands, frame[:_READ], has)
 
 
 def _keys(about: str, text: str, frame: str) -> str | None:
@@ -246,27 +253,40 @@ def _keys(about: str, text: str, frame: str) -> str | None:
     return next((name for name in shown if name not in known), None)
 
 
-def _demands(about: str) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """A clause of an instruction about the answer. `is_request`: it asks for the translation, and names the language."""
+
+    text: str
+    is_request: bool
+
+
+def _demands(about: str) -> Iterator[_Demand]:
     """The clauses of an instruction about the answer that are no prohibition, and do not tell what stays.
 
-    A negation, or a condition, holds until a clause begins anew. What stands before the request in its sentence leads to it.
+    A negation, or a condition, holds until a clause begins anew. What stands before the request in its sentence leads to it,
+    unless the request begins with "then".
     """
     left = _MAX_CLAUSES
     for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
         is_off = False
         clauses = re.split(r"[,，]|\b(?=and\b|then\b)", sentence[0])[:left]
+        if not clauses:
+            return
         left -= len(clauses)
-        request = next((place for place, one in enumerate(clauses) if chat_languages.read(one).targets), 0)
-        for clause in clauses[request:]:
+        requests = [bool(chat_languages.read(one).targets) for one in clauses]
+        first = requests.index(True) if True in requests else 0
+        for place in range(0 if _THEN.match(clauses[first]) else first, len(clauses)):
+            clause = clauses[place]
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
             if not is_off and not words("kept").search(clause) and not _OF_INPUT.search(clause):
-                yield clause
+                yield _Demand(clause, requests[place])
 
 
-def _elements(about: str, demands: Sequence[str], has: str) -> str | None:
+def _elements(about: str, demands: Sequence[_Demand], has: str) -> str | None:
     """An element that the answer is to have."""
     for one in demands:
-        for found in _ELEMENT.finditer(one) if words("answered").search(one) is not None else ():
+        for found in _ELEMENT.finditer(one.text) if words("answered").search(one.text) is not None else ():
             name = found[1]
             is_closed = f"</{name}>" in about or f"<{name}> tag" in about
             if is_closed and name.lower() not in HTML and not words("context").search(name) and f"<{name}" not in has:
@@ -279,33 +299,51 @@ def _elements(about: str, demands: Sequence[str], has: str) -> str | None:
     return None
 
 
-def _marks(demands: Sequence[str], has: str) -> str | None:
+def _marks(demands: Sequence[_Demand], has: str) -> str | None:
     """A mark that the answer is to have."""
     for one in demands:
-        is_answer = words("answered").search(one) is not None or words("order").search(one) is not None
-        for found in _MARK.finditer(one) if is_answer else ():
+        is_answer = words("answered").search(one.text) is not None or _is_order(one.text)
+        for found in _MARK.finditer(one.text) if is_answer else ():
             if _NO_MARK.fullmatch(found[0]) is None and found[0] not in has:
-                return one
+                return one.text
     return None
 
 
-def _shape(demands: Sequence[str], frame: str, has: str) -> str | None:
-    """A clause that wants more than a bare translation, where the answer is one."""
+def _verb(clause: str) -> int:
+    """Where the verb of a clause that tells to do something stands."""
+    lead = words("lead").match(clause)
+    return lead.end() if lead is not None else 0
+
+
+def _is_order(clause: str) -> bool:
+    """Whether a clause begins with what to put into the answer, or says what the answer is."""
+    is_command = any(words(kind).match(clause, _verb(clause)) for kind in ("order", "adding"))
+    return is_command or words("answer_is").search(clause) is not None
+
+
+def _orders(demands: Sequence[_Demand], frame: str, has: str) -> str | None:
+    """A clause that wants more than a bare translation, where the answer is one. (Clauses about a list are too various.)"""
     if frame.strip():
         return None
-    for one in demands:
-        is_order = (
-            words("order").search(one) is not None
-            and not chat_languages.read(one).targets
-            and _WORD.search(_without_plain(one, has)) is not None
-        )
-        if is_order or (words("answered").search(one) and words("shape").search(one)):
-            return one
+    for place, one in enumerate(demands):
+        is_order = _is_order(one.text)
+        if (is_order or one.is_request) and words("several").search(one.text) is not None:
+            return one.text
+        if is_order and not one.is_request and _is_more(one.text, has, is_last=place + 1 == len(demands)):
+            return one.text
+        if words("answered").search(one.text) and words("shape").search(one.text):
+            return one.text
     return None
 
 
-def _without_plain(clause: str, has: str) -> str:
-    """What a clause about the answer says besides that it is the translation: no text, language, manner or mark of it."""
-    for kind in ("plain", "text", "manner"):
+def _is_more(clause: str, has: str, *, is_last: bool) -> bool:
+    """Whether a clause about the answer says more than that it is the translation: a text, a language, its manner, a mark that
+    it has. What follows a heading, unless it is a label of the text or the answer, is a template."""
+    is_label = len(clause) <= _WINDOW and label_kind(clause.strip(" :")) in ("text", "answer")
+    if clause.rstrip().endswith(":") and not is_label and not is_last:
+        return True
+    is_adding = words("adding").match(clause, _verb(clause)) is not None
+    for kind in ("plain", "text", *(() if is_adding else ("manner",))):
         clause = words(kind).sub(" ", clause)
-    return _WORD.sub(lambda found: " " if found[0] in has or chat_languages.tag_of(found[0]) else found[0], clause)
+    found = (one[0] for one in _WORD.finditer(clause))
+    return any((one[0].isalpha() or one not in has) and chat_languages.tag_of(one) is None for one in found)

@@ -2,21 +2,18 @@
 
 Forms: JSON (a list, an object, either under a key), lines of JSON, YAML, numbered, tagged or timed lines, lines that an
 instruction counts, texts between separators. The answer has the form of the message, character for character, or the one that
-the instruction shows; `chat_forms.toml` has the few that neither tells.
+the instruction shows; `chat_forms` has the few that neither tells.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
-from functools import cache, partial
-from html import escape
+from functools import partial
 from itertools import islice
-from pathlib import Path
 from textwrap import dedent
 from typing import Any, TypeVar, cast
 
@@ -40,6 +37,10 @@ _SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
 _SHOWN_ENTRY = re.compile(r"\"(\w{1,40})\"\s*:\s*\{\s*\"")
 _SHOWN_ITEM = re.compile(r"\{((?:[^{}\[\]\"]{1,100}+|\"[^\"\n]{0,300}+\"){1,40}+)\}")
 _SHOWN_KEY = re.compile(r"[\"'](\w{1,40})\\?[\"']\s*:")
+_LINES_WANTED = re.compile(
+    r"\bjson ?l(?:ines)?\b|\bndjson\b|\b(?:one|each) (?:json )?object (?:per|on (?:its|one|a)(?: own)?) line\b",
+    re.IGNORECASE,
+)
 _STRINGS_WANTED = re.compile(r"\barray (?:of|with)(?: \w+){0,3} (?:translated strings|translations)\b", re.IGNORECASE)
 _OBJECTS = re.compile(r"\bobjects (?:with|having|containing)\b[^.\n]{0,80}", re.IGNORECASE)
 _OBJECT_WANTED = re.compile(
@@ -133,7 +134,7 @@ def _named_keys(about: str) -> list[str]:
     return [found[2] or found[3] or found[4] for found in words("named_key").finditer(about)]
 
 
-def _joined(
+def joined(
     items: Iterable[Item], each: Callable[[Outline, int, Item], None], begin: str, join: str, end: str, made: Outline
 ) -> Outline:
     """An answer of what `each` appends for the items, with their places."""
@@ -166,7 +167,9 @@ def _json(message: str, value: object, about: str) -> Outline | None:
         form = ()
     elif not form and (outer == name or shown.outer is None):
         return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
-    made = _joined(items, partial(_write_item, key=key, form=form), "[", ", ", "]", Outline())
+    if outer is None and _LINES_WANTED.search(about) is not None:
+        return joined(items, partial(_write_item, key=key, form=form), "", "\n", "", Outline(is_json=False))
+    made = joined(items, partial(_write_item, key=key, form=form), "[", ", ", "]", Outline())
     return _wrapped(made, f"{{{dumped(outer)}: ", "}") if outer is not None else made
 
 
@@ -201,7 +204,7 @@ def _by_id(entries: Iterable[tuple[str, object]], form: Sequence[tuple[str, str]
         made.literal(f"{dumped(entry[0])}: ")
         _write_item(made, place, entry[1], None, form)
 
-    return _joined(entries, each, "{", ", ", "}", Outline())
+    return joined(entries, each, "{", ", ", "}", Outline())
 
 
 def _wrapped(made: Outline, before: str, after: str) -> Outline:
@@ -343,7 +346,7 @@ def _lines_of_json(message: str, about: str, most: int) -> Outline | None:
     form = _item_form(values, key, _Shown.of(about)) if key is not None else None
     if not form:
         return _spliced(message, key) if form is not None else None
-    return _joined(values, partial(_write_item, key=key, form=form), "", "\n", "", Outline(is_json=False))
+    return joined(values, partial(_write_item, key=key, form=form), "", "\n", "", Outline(is_json=False))
 
 
 def _under_a_key(message: str, about: str) -> Outline | None:
@@ -383,7 +386,7 @@ def _outline(message: str, spans: Sequence[tuple[int, int]], write: Callable[[Tr
     return made
 
 
-def _between(heads: Sequence[re.Match[str]], stop: int) -> list[tuple[int, int]]:
+def between(heads: Sequence[re.Match[str]], stop: int) -> list[tuple[int, int]]:
     """From the end of each head to the next one."""
     ends = [*(one.start() for one in heads[1:]), stop]
     return [(head.end(), end) for head, end in zip(heads, ends, strict=True)]
@@ -393,7 +396,7 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
     separator = next((mark for one in words("separator").finditer(about) if (mark := _mark(one)) in message), None)
     if separator is not None:
         heads = [re.compile("").match(message, 0), *islice(re.finditer(re.escape(separator), message), most + 1)]
-        return _outline(message, _between([one for one in heads if one is not None], len(message)))
+        return _outline(message, between([one for one in heads if one is not None], len(message)))
     for pattern in (_TAGGED, _BOUNDED):
         if (spans := _elements(message, pattern, most)) is not None:
             return _renamed(_outline(message, spans), about)
@@ -501,7 +504,7 @@ def _numbered(message: str, about: str, most: int) -> Outline | None:
             last = int(found["id"])
     if not heads or (len(heads) < 2 and _COUNTED.search(about) is None):
         return None
-    spans = _between(heads, len(message))
+    spans = between(heads, len(message))
     is_single = not any("\n" in message[start:end].strip() for start, end in spans)
     return _outline(message, spans, _one_line if is_single else _plain)
 
@@ -555,16 +558,16 @@ def _yaml(message: str, about: str) -> Outline | None:
     shown = [re.findall(r"\n[ \t]+(\w{1,40}):", one[1]) for one in _YAML_SHOWN.finditer(about)]
     named = [found[1] for found in _WRITTEN_TO.finditer(about)]
     keys = [one for one in (shown[-1] if shown else [key]) if one != key] or [named[-1] if named else key]
-    between = [f"\n  {one}: " for one in keys]
+    fields = [f"\n  {one}: " for one in keys]
 
     def write(translation: Translation) -> str:
-        return "".join(f"{one}{_as_yaml(translation.text)}" for one in between)
+        return "".join(f"{one}{_as_yaml(translation.text)}" for one in fields)
 
     def each(made: Outline, place: int, span: tuple[int, int]) -> None:
         made.literal(heads[place]["head"].strip())
         made.translated(_from_yaml(message[span[0] : span[1]].rstrip()))
 
-    return _joined(_between(heads, len(message)), each, "", "\n", "", Outline(write, is_json=False))
+    return joined(between(heads, len(message)), each, "", "\n", "", Outline(write, is_json=False))
 
 
 def _from_yaml(text: str) -> str:
@@ -580,102 +583,6 @@ def _from_yaml(text: str) -> str:
         except ValueError:
             return text
     return text
-
-
-# ---- forms of programs
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramForm:
-    """How a program's messages hold texts, and how it reads their translations: an entry of `chat_forms.toml`."""
-
-    name: str
-    source: str
-    has: tuple[str, ...]
-    each: str
-    begin: str = ""
-    join: str = ""
-    end: str = ""
-    list: str | None = None
-    text: str = "text"
-    item: str | None = None
-    cut: tuple[str, str] | None = None
-
-    def outline(self, message: str, most: int) -> Outline:
-        """The answer to a message. Raises `UnclearPrompt` for one that has another form, and `TooManyTexts`."""
-        items = self._items(message, most) if self.item is not None else self._entries(message)
-        if not items:
-            raise UnclearPrompt(
-                f"the message has the instruction of {self.name}, and its texts cannot be read", param="messages"
-            )
-        if len(items) > most:
-            raise TooManyTexts(f"over {most} texts in one call", param="messages")
-        first = re.search(r"\{(?:translation|source)", self.each)
-        at = first.start() if first is not None else 0
-
-        def write(translation: Translation) -> str:
-            return _fill(self.each[at:], {"translation": translation.text, "source": translation.source})
-
-        def each(made: Outline, _: int, item: tuple[object, str]) -> None:
-            made.literal(_fill(self.each[:at], {"id": item[0], "text": item[1]}))
-            made.translated(item[1])
-
-        made = Outline(write, is_json=self.begin[:1] in ("{", "["))
-        return _joined(items, each, self.begin, self.join, self.end, made)
-
-    def _entries(self, message: str) -> Sequence[tuple[object, str]]:
-        entries = fields_of(parsed_json(message))
-        listed: object = entries.get(self.list) if self.list is not None else list(entries.values())
-        items = cast(list[object], listed) if isinstance(listed, list) else []
-        ids: Sequence[object] = list(entries) if self.list is None else range(len(items))
-        found = [
-            (fields_of(one).get("id", id), fields_of(one).get(self.text)) for id, one in zip(ids, items, strict=False)
-        ]
-        texts = [(id, text) for id, text in found if isinstance(text, str)]
-        return texts if len(texts) == len(found) else []
-
-    def _items(self, message: str, most: int) -> Sequence[tuple[object, str]]:
-        before, after = (self.item or "").split("{text}")
-        pattern = (
-            re.escape(before)
-            .replace(re.escape("{id}"), r"(?P<id>[\w-]{1,80})")
-            .replace(r"\\\n", r"[ \t]*\n")
-            .replace(r"\ ", " ")
-        )
-        heads = list(islice(re.finditer(rf"^{pattern}", message, re.MULTILINE), most + 1))
-        texts = [message[start:end].rstrip() for start, end in _between(heads, len(message))]
-        if not heads or message[: heads[0].start()].strip() or not all(text.endswith(after.strip()) for text in texts):
-            return []
-        return [(head["id"], text.removesuffix(after.strip()).strip()) for head, text in zip(heads, texts, strict=True)]
-
-
-_PLACEHOLDER = re.compile(r"\{(id|text|translation|source)(?::(\w+))?\}")
-_NOTATIONS: Mapping[str | None, Callable[[object], str]] = {
-    None: str,
-    "json": dumped,
-    "key": lambda value: dumped(str(value)),
-    "attribute": lambda value: escape(str(value)),
-    "line": lambda value: "<br>".join(str(value).splitlines()),
-}
-"""How a placeholder of an answer is written: `{translation:json}`."""
-
-
-def _fill(form: str, values: Mapping[str, object]) -> str:
-    return _PLACEHOLDER.sub(lambda found: _NOTATIONS[found[2]](values[found[1]]), form)
-
-
-@cache
-def forms() -> tuple[ProgramForm, ...]:
-    """Those of the file."""
-    data: Mapping[str, list[dict[str, Any]]] = tomllib.loads(
-        Path(__file__).with_name("chat_forms.toml").read_text("utf-8")
-    )
-    return tuple(map(_form, data["form"]))
-
-
-def _form(entry: dict[str, Any]) -> ProgramForm:
-    fields: dict[str, Any] = entry | {name: tuple(entry[name]) for name in ("has", "cut") if name in entry}
-    return ProgramForm(**fields)
 
 
 # ---- what a message in JSON says besides its texts

@@ -103,14 +103,6 @@ def _names() -> dict[str, str]:
     return found | {name: tag for tag, names in _data()["names"].items() for name in names.split("|")}
 
 
-def prepare() -> None:
-    """Load the tables before the first message needs them."""
-    _names()
-    for kind in _data():
-        if kind not in ("names", "names_like_words", "no_language", "keys"):
-            words(kind)
-
-
 def tag_of(name: str) -> str | None:
     """The tag of a language's tag or name; None for what is none."""
     name = name.strip(_QUOTES + "\n.:") if not name.rstrip().endswith((")", "）")) else name.strip()
@@ -324,6 +316,8 @@ def _source(message: str) -> str | None:
     for word in _some(words("asks"), message):  # "translate the following German text", "translate the German"
         for step in _some(_SOURCE_TEXT, message, word.end(), word.end() + 60):
             name = re.split(r"\b(?:in)?to\b", step[1])[0]
-            if _IN.search(message, word.end(), step.start()) is None and (tag := at(name, 0)) is not None:
+            is_format = re.match(r"[A-Z]{3}\b", name) is not None  # "this SRT file"
+            is_within = is_format or _IN.search(message, word.end(), step.start()) is not None
+            if not is_within and (tag := at(name, 0)) is not None:
                 return tag
     return None

@@ -36,17 +36,25 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _BEGIN = re.compile(r"^(?P<left>[^\w\n]{0,10})(?:BEGIN|START)\b[^\n]{0,40}\n", re.MULTILINE)
+_BEHIND_MARK = re.compile(
+    r"\b(?:after|behind|below)\b[^.\n]{0,20}?\b(?:marker|mark|delimiter|separator)\b"
+    r" [\"'`“]?(?P<marker>[^\w\s.,:;\"'`”]{2,24})(?![^\s\"'`”.,:;])",
+    re.IGNORECASE,
+)
+"""A mark that the instruction names, behind which the text is."""
 _WORD_MARKS = {"triple backticks": "```", "triple quotes": '"""'}
 _PAIRS = {'"': '"', "“": "”", "「": "」", "『": "』", "`": "`", "'": "'", "‘": "’", "«": "»", "„": "“"}
 _OBJECT = re.compile(
     r"(?P<before>(?:(?!\n\s*\n)[^\"“「『`'‘«„]){1,300}?[\s:：,，\u3040-\u9fff\uac00-\ud7a3])?(?P<open>(?!\"{3}|'{3}|`{3})[\"“「『`'‘«„])(?=\S)"
 )
 _FIELD = re.compile(r"\s*(?:field|key|value|tag|column|property|section|attribute)", re.IGNORECASE)
+_FIELD_BEFORE = re.compile(r"\b(?:field|key|id|column|property|attribute)[\s:]+\Z", re.IGNORECASE)
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _END_LINE = re.compile(r"\n[^\w\n]{0,10}END(?: OF)? [A-Z_ ]{3,40}[^\w\n]{0,10}\s*\Z")
 _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s\S]){0,3000}</(?P=block)>\s*){1,4}\Z")
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
 _PAIR_LINES = re.compile(r"\s*(?:^[ \t]*[^\n]{1,100}(?:->|=>|→)[^\n]{0,200}\n){1,500}+", re.MULTILINE)
+_PLACE = re.compile(r"\s{0,80}(?:\[[^\[\]\n]{3,60}\]|<[^<>\n]{3,60}>|\{[^{}\n]{3,60}\})[ \t]*\n")
 _BLANK = re.compile(r"\s{0,80}")
 _FIRST_LINE = re.compile(r"\s*+(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*+\r?\n")
 _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
@@ -169,6 +177,9 @@ class _Scan:
                 continue
             find = self._behind_colon if is_colon else self._between_marks
             part = find(opening)
+            place = _PLACE.match(part.text) if part is not None else None
+            if place is not None and _said("asks", place[0]):
+                continue  # of a template of the answer
             if part is not None and (part.is_marked or not _has_rules(part.text)):
                 return part
         return self._held
@@ -314,6 +325,9 @@ class _Scan:
             if 0 <= first < last and len(message) - last < _TAIL:
                 text = message[first + len(marker) : last].strip()
                 return SplitMessage(message[:first], text, message[last + len(marker) :], True)
+        behind = _BEHIND_MARK.search(told[-_HEAD:] if told else message[:_HEAD])
+        if behind is not None and (first := message.find(behind["marker"], 0 if told else behind.end())) >= 0:
+            return SplitMessage(message[:first], message[first + len(behind["marker"]) :].strip())
         return None
 
     def _last_block(self) -> SplitMessage | None:
@@ -345,8 +359,13 @@ class _Scan:
             is_end = len(after) <= 300 and "\n" not in after.strip() and re.match(r"\w", after, re.ASCII) is None
             sentence = re.split(r"[.!?。]\s|\n", found["before"])[-1]
             is_request = chat_languages.commands(sentence if sentence[-1:].isascii() else sentence + after.strip())
-            if not is_end or _FIELD.match(message, first + 1) or not is_request:
+            is_field = _FIELD.match(message, first + 1) or _FIELD_BEFORE.search(found["before"])
+            if not is_end or is_field or not is_request:
                 continue
+            request, _, rest = sentence.partition(": ")
+            is_within = re.search(r"\w", rest) and re.search(r"\w", after) and not rest.rstrip().endswith(":")
+            if is_within and chat_languages.commands(request) and chat_languages.read(request).targets:
+                return None  # the text began before the quotation
             if first < end and "\n" not in message[first:end] and chat_languages.asks(message[first:end]):
                 return None  # several are quoted
             return SplitMessage(message[: found.start("open")], message[found.end() : end], message[end + 1 :], True)
@@ -434,6 +453,8 @@ class _Scan:
             if targets:
                 return chat_languages.tells(line) or _said("follows", line)
             return not _said("context", sentence) and (asks or _said("text", sentence))
+        if self._told and not before.strip() and words("bare_request").fullmatch(line) is not None:
+            return True
         is_plain = re.search(r"[\"“`「]", line) is None and not chat_languages.read(before[-2_000:]).targets
         follows = _said("follows", sentence) or bool(targets)
         is_clear = not self._told or _said("text", sentence)
@@ -625,7 +646,7 @@ _INNER = re.compile(
 @lru_cache(maxsize=4096)
 def label_kind(name: str) -> str | None:
     """What a label says that follows: a `text`, an `answer`, something in a `language`, or `context`; None: it says nothing."""
-    name = _spaced(name).strip(" #*")
+    name = _spaced(name).strip(" #*(")
     if words("label").fullmatch(name) is not None:
         return "text"
     if words("answer_label").fullmatch(name) is not None:
