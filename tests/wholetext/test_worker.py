@@ -118,6 +118,12 @@ class Pipe:
         os.close(self._end)
 
 
+def with_program(folder: Path, program: str) -> str:
+    """The value of PYTHONPATH with which each process of Python runs a program before its own."""
+    (folder / "sitecustomize.py").write_text(program)
+    return f"{folder}:{os.environ.get('PYTHONPATH', '')}"
+
+
 async def kill_the_one_that_reads(pipe: Pipe, others: set[psutil.Process]) -> None:
     reader = await pipe.reader(others)
     reader.kill()
@@ -155,6 +161,30 @@ async def test_a_task_amid_which_its_process_is_killed_is_given_to_another_one(
     pipe.write(b"Can I see it?")
     await running
     assert SegmentFile(given.file("segments")).translations() == ["Can I see it?"]
+
+
+async def test_a_task_whose_process_is_killed_while_it_stores_segments_is_given_to_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process is killed when all are written and none is committed, so that SQLite has a journal of them."""
+    once = tmp_path / "once"
+    once.touch()
+    program = (
+        "import os\nfrom wholetext.files.segmentfile import SegmentFile\nreal = SegmentFile.add\n"
+        "def units_of(units):\n    yield from units\n"
+        f"    if os.path.exists({str(once)!r}):\n        os.unlink({str(once)!r}); os.kill(os.getpid(), {signal.SIGKILL:d})\n"
+        "SegmentFile.add = lambda file, units: real(file, units_of(units))"
+    )
+    monkeypatch.setenv("PYTHONPATH", with_program(tmp_path, program))
+    texts = [f"{number} " + 100_000 * "word " for number in range(8)]  # more than SQLite keeps in memory
+    (tmp_path / SOURCE).write_text("\n\n".join(texts))
+    workers, given = Workers(memory_bytes=2**30, timeout_s=HANG_S, at_once=1), task(tmp_path)
+    try:
+        assert "warnings" in await workers.run(given)
+    finally:
+        workers.close()
+    assert not once.exists()
+    assert " ".join(SegmentFile(given.file("segments")).translations()).split() == " ".join(texts).split()
 
 
 async def test_a_task_ends_with_the_server(tmp_path: Path, workers: Workers, others: set[psutil.Process]) -> None:
@@ -197,8 +227,7 @@ async def test_a_worker_that_can_start_no_process_is_no_fault_of_the_file(
     fails = tmp_path / "fails"
     fails.touch()
     program = f"import errno, os\nreal = os.fork\ndef fork():\n    if os.path.exists({str(fails)!r}): {fork}\n    return real()"
-    (tmp_path / "sitecustomize.py").write_text(f"{program}\nos.fork = fork\n")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("PYTHONPATH", with_program(tmp_path, f"{program}\nos.fork = fork\n"))
     (tmp_path / SOURCE).write_text("Can I see it?")
     workers = Workers(memory_bytes=2**30, timeout_s=HANG_S, at_once=1)
     try:
@@ -247,7 +276,6 @@ def test_a_file_whose_texts_are_over_the_limit_is_refused(tmp_path: Path, monkey
     lines = [f"This is line {n} of them.\n\n".encode() for n in range(100)]
     refused = answered(tmp_path, b"".join(lines), "txt")
     assert (refused["code"], refused["message"]) == ("invalid_file", "the file's texts have more than 3,000 bytes")
-    (tmp_path / "task.segments").unlink()
     assert answered(tmp_path, b"".join(lines[:80]), "txt") == {"warnings": [], "left": [], "left_count": 0}
 
 
