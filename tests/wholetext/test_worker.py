@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from tests.waiting import HANG_S, has_ended, until
-from wholetext.errors import InvalidFile, NoWorker
+from wholetext.errors import InvalidFile, NoWorker, WholetextError
 from wholetext.files import worker
 from wholetext.files.content import ReadOptions
 from wholetext.files.segmentfile import SegmentFile
@@ -262,6 +262,26 @@ def test_a_worker_without_an_open_file_to_spare_says_so(tmp_path: Path) -> None:
     assert "warnings" in worker.answer(line)
     with no_open_files_to_spare():
         assert worker.answer(line)["code"] == "unavailable"
+
+
+async def test_a_worker_that_lacks_open_files_says_so_whatever_it_lacks_them_for(
+    tmp_path: Path, workers: Workers, others: set[psutil.Process]
+) -> None:
+    (tmp_path / SOURCE).write_text("Can I see it?")
+    await workers.run(task(tmp_path))
+    (idle,) = of_this_process() - others
+    has, hard = idle.num_fds(), idle.rlimit(psutil.RLIMIT_NOFILE)[1]
+    codes = list[str]()
+    for to_spare in range(8):
+        idle.rlimit(psutil.RLIMIT_NOFILE, (has + to_spare, hard))
+        try:
+            await workers.run(task(tmp_path))
+            codes.append("")
+        except WholetextError as error:
+            codes.append(error.code)
+    assert (codes[0], codes[-1]) == (NoWorker.code, "")
+    assert set(codes) == {NoWorker.code, ""}
+    assert of_this_process() - others == {idle}
 
 
 def answered(folder: Path, source: bytes, extension: str) -> dict[str, Any]:
