@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from dragoman.api import middleware
 from dragoman.settings import ServerSettings
 from tests.serving import fake_service, served
 from tests.waiting import HANG_S
@@ -64,6 +65,15 @@ async def test_what_is_refused_before_its_body_has_come_gets_a_readable_answer(v
         head = "Host: evil.example\r\nContent-Length: 8000000\r\nConnection: close"
         status, content = await answer_to(client, head, *[b"x" * 100_000] * 80, version=version)
         assert (status, json.loads(content)["error"]["code"]) == (421, "unknown_host")
+
+
+async def test_a_body_that_never_comes_holds_no_answer_back(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(middleware, "DRAIN_S", 10 * HANG_S)
+    head = "Host: evil.example\r\nContent-Length: 10\r\nConnection: close"
+    status, content = await answer_to(client, head)
+    assert (status, json.loads(content)["error"]["code"]) == (421, "unknown_host")
 
 
 async def test_the_time_of_a_model_does_not_change(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

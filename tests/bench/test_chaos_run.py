@@ -30,6 +30,7 @@ from dragoman_bench.chaos.faults import FaultKind, NotInjected, Scene
 from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Ledger, Outages, Verdict
 from dragoman_bench.chaos.run import ChaosRun, has_failed, next_seed, shown_in, table
 from dragoman_bench.chaos.stage import ChaosServer, Postgres, Stage, StageFault
+from dragoman_bench.cli.chaos import command
 from tests.pipelines.conftest import TOKENIZER
 from tests.processes import ROOT
 from tests.serving import served, service_over
@@ -184,6 +185,14 @@ def test_a_run_has_the_faults_of_its_servers_or_those_of_them_that_are_named() -
     assert killed not in {one.name for one in faults.kinds_of("one")}
     with pytest.raises(ConfigError):
         faults.kinds_of("one", [killed])
+
+
+def test_a_fault_that_a_later_stage_lacks_is_refused_before_the_first_runs(tmp_path: Path) -> None:
+    out = tmp_path / "chaos.json"
+    stages = ("--servers", "one", "--servers", "pair", "--fault", "database locked")
+    with pytest.raises(ConfigError, match="pair"):
+        command.main([*stages, "--seconds", "1", "--out", str(out)], standalone_mode=False)
+    assert not out.exists()
 
 
 # ---- PostgreSQL that does not start

@@ -407,6 +407,30 @@ async def test_what_is_stored_in_a_new_memory_while_the_versions_are_read_is_kno
     assert found.text == "おはよう。"
 
 
+async def test_a_memory_that_is_new_while_others_are_read_fails_no_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as other:
+        for memory in ("m", "n"):
+            await remember(other, [("Good morning.", "おはよう。")], account=A.id, memory=memory)
+    real, storing = MemoryStore.digests, list[asyncio.Task[str]]()
+    async with serving(tmp_path) as service:
+
+        async def digests(store: MemoryStore, *given: Any) -> Any:
+            if not storing:
+                new = remember(service, [("Good night.", "おやすみ。")], account=A.id, memory="new")
+                storing.append(asyncio.create_task(new))
+                await stored(service)
+            return await real(store, *given)
+
+        monkeypatch.setattr(MemoryStore, "digests", digests)
+        [found], _ = await translated(service, "Good morning.", account=A)
+        assert found.text == "おはよう。"
+        await asyncio.gather(*storing)
+        [found], _ = await translated(service, "Good night.", account=A)
+        assert found.text == "おやすみ。"
+
+
 async def test_what_is_stored_while_a_large_memory_is_sorted_is_known_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

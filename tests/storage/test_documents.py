@@ -94,6 +94,11 @@ async def test_a_document_is_not_tried_before_its_time(store: DocumentStore) -> 
     assert await claimed(store, "o") == "d"
 
 
+async def test_a_document_waits_for_the_time_of_a_server_whose_clock_is_a_minute_ahead(store: DocumentStore) -> None:
+    await add(store, document("d", retry_at=utc_now() + timedelta(seconds=60 + RETRY_S)))
+    assert await claimed(store, "o") is None
+
+
 async def test_a_document_does_not_wait_for_a_time_of_a_clock_that_was_ahead(store: DocumentStore) -> None:
     await add(store, document("d", retry_at=utc_now() + timedelta(hours=1)))
     assert await claimed(store, "o") == "d"

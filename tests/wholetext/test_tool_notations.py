@@ -80,13 +80,17 @@ def test_tags_are_pairs(source: str, text: str) -> None:
         "Press [i] to go", "a well-known e-mail - not here", "--More--", "[NAME=VALUE]", "100% of it", "50% off", "Wait! stop",
         "&from", "Sa&ve as", "&copy", "Do &not copy it", "Bed&breakfast, Q&a", "Go to ?a=1&b=2&c=3", "[default=N]",
         "Save &changes and &discard rest", "Vino tarde -y se fue.", "He left -I think so.",
-        "[[One page]]",
+        "[[One page]]", "Such -a --you know-- moment", "-a --you know-- …",
         "He said: Yes, :( and so on", "either | or", "1 < 2 is [true]", "Thirty-one -- or so", "§ 3 BGB", "the £5 note",
     ],
 )  # fmt: skip
 def test_text_is_not_kept(text: str) -> None:
     for one in kept(text):
         assert not re.search(r"[A-Za-z]{2}", one)
+
+
+def test_options_are_kept_before_a_word_that_ends_with_a_hyphen() -> None:
+    assert kept("-v --verbose  Ein- und Ausgabe") == ["-v --verbose"]
 
 
 @pytest.mark.parametrize(
@@ -108,6 +112,8 @@ def test_text_is_not_kept(text: str) -> None:
         "[[a|",
         "&c",
         "w -a",
+        "-a --b ",
+        "-a --b",
         "{a}`b <",
         ":a:`",
         "%d%da ",

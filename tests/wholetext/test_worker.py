@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from tests.waiting import HANG_S, has_ended, until
-from wholetext.errors import InvalidFile, NoWorker
+from wholetext.errors import InvalidFile, NoWorker, WholetextError
 from wholetext.files import worker
 from wholetext.files.content import ReadOptions
 from wholetext.files.segmentfile import SegmentFile
@@ -118,6 +118,12 @@ class Pipe:
         os.close(self._end)
 
 
+def with_program(folder: Path, program: str) -> str:
+    """The value of PYTHONPATH with which each process of Python runs a program before its own."""
+    (folder / "sitecustomize.py").write_text(program)
+    return f"{folder}:{os.environ.get('PYTHONPATH', '')}"
+
+
 async def kill_the_one_that_reads(pipe: Pipe, others: set[psutil.Process]) -> None:
     reader = await pipe.reader(others)
     reader.kill()
@@ -155,6 +161,30 @@ async def test_a_task_amid_which_its_process_is_killed_is_given_to_another_one(
     pipe.write(b"Can I see it?")
     await running
     assert SegmentFile(given.file("segments")).translations() == ["Can I see it?"]
+
+
+async def test_a_task_whose_process_is_killed_while_it_stores_segments_is_given_to_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process is killed when all are written and none is committed, so that SQLite has a journal of them."""
+    once = tmp_path / "once"
+    once.touch()
+    program = (
+        "import os\nfrom wholetext.files.segmentfile import SegmentFile\nreal = SegmentFile.add\n"
+        "def units_of(units):\n    yield from units\n"
+        f"    if os.path.exists({str(once)!r}):\n        os.unlink({str(once)!r}); os.kill(os.getpid(), {signal.SIGKILL:d})\n"
+        "SegmentFile.add = lambda file, units: real(file, units_of(units))"
+    )
+    monkeypatch.setenv("PYTHONPATH", with_program(tmp_path, program))
+    texts = [f"{number} " + 100_000 * "word " for number in range(8)]  # more than SQLite keeps in memory
+    (tmp_path / SOURCE).write_text("\n\n".join(texts))
+    workers, given = Workers(memory_bytes=2**30, timeout_s=HANG_S, at_once=1), task(tmp_path)
+    try:
+        assert "warnings" in await workers.run(given)
+    finally:
+        workers.close()
+    assert not once.exists()
+    assert " ".join(SegmentFile(given.file("segments")).translations()).split() == " ".join(texts).split()
 
 
 async def test_a_task_ends_with_the_server(tmp_path: Path, workers: Workers, others: set[psutil.Process]) -> None:
@@ -197,8 +227,7 @@ async def test_a_worker_that_can_start_no_process_is_no_fault_of_the_file(
     fails = tmp_path / "fails"
     fails.touch()
     program = f"import errno, os\nreal = os.fork\ndef fork():\n    if os.path.exists({str(fails)!r}): {fork}\n    return real()"
-    (tmp_path / "sitecustomize.py").write_text(f"{program}\nos.fork = fork\n")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("PYTHONPATH", with_program(tmp_path, f"{program}\nos.fork = fork\n"))
     (tmp_path / SOURCE).write_text("Can I see it?")
     workers = Workers(memory_bytes=2**30, timeout_s=HANG_S, at_once=1)
     try:
@@ -235,6 +264,26 @@ def test_a_worker_without_an_open_file_to_spare_says_so(tmp_path: Path) -> None:
         assert worker.answer(line)["code"] == "unavailable"
 
 
+async def test_a_worker_that_lacks_open_files_says_so_whatever_it_lacks_them_for(
+    tmp_path: Path, workers: Workers, others: set[psutil.Process]
+) -> None:
+    (tmp_path / SOURCE).write_text("Can I see it?")
+    await workers.run(task(tmp_path))
+    (idle,) = of_this_process() - others
+    has, hard = idle.num_fds(), idle.rlimit(psutil.RLIMIT_NOFILE)[1]
+    codes = list[str]()
+    for to_spare in range(8):
+        idle.rlimit(psutil.RLIMIT_NOFILE, (has + to_spare, hard))
+        try:
+            await workers.run(task(tmp_path))
+            codes.append("")
+        except WholetextError as error:
+            codes.append(error.code)
+    assert (codes[0], codes[-1]) == (NoWorker.code, "")
+    assert set(codes) == {NoWorker.code, ""}
+    assert of_this_process() - others == {idle}
+
+
 def answered(folder: Path, source: bytes, extension: str) -> dict[str, Any]:
     """What a worker answers to the task of reading a file."""
     (folder / SOURCE).write_bytes(source)
@@ -247,7 +296,6 @@ def test_a_file_whose_texts_are_over_the_limit_is_refused(tmp_path: Path, monkey
     lines = [f"This is line {n} of them.\n\n".encode() for n in range(100)]
     refused = answered(tmp_path, b"".join(lines), "txt")
     assert (refused["code"], refused["message"]) == ("invalid_file", "the file's texts have more than 3,000 bytes")
-    (tmp_path / "task.segments").unlink()
     assert answered(tmp_path, b"".join(lines[:80]), "txt") == {"warnings": [], "left": [], "left_count": 0}
 
 

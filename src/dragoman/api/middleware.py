@@ -49,7 +49,9 @@ def current_id() -> str:
 
 DRAIN_BYTES = 32 * 2**20
 DRAIN_S = 5.0
-"""How much of a refused body is read, and for how long, so that a client that sends all of it can read the answer."""
+SILENCE_S = 1.0
+"""How much of a refused body is read, for how long, and for how long while nothing of it comes, so that a client that sends all
+of it can read the answer."""
 
 INCOMPLETE_BODIES = 32
 SMALL_BODY_BYTES = 64 * 1024
@@ -74,7 +76,7 @@ class _Exchange:
 
     A client that sends its whole body before it reads would see a reset connection if the server closed it with data
     unread. So where the connection ends with this answer, what the client still sends is read and dropped, up to `DRAIN_BYTES`
-    and for `DRAIN_S` at most. (uvicorn does that for a connection that is kept.)
+    and for `DRAIN_S` at most, unless nothing comes for `SILENCE_S`. (uvicorn does that for a connection that is kept.)
     """
 
     request: RequestTrace
@@ -122,7 +124,7 @@ async def _drain(receive: Receive) -> None:
     dropped, until_s = 0, monotonic() + DRAIN_S
     try:
         while dropped < DRAIN_BYTES:
-            async with asyncio.timeout(until_s - monotonic()):
+            async with asyncio.timeout(min(SILENCE_S, until_s - monotonic())):
                 message = await receive()
             dropped += len(message.get("body", b""))
             if not message.get("more_body", False):

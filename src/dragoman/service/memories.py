@@ -318,7 +318,7 @@ class Memories:
             self._shared = {id: index for id, index in found.get(SERVER, {}).items() if index.is_shared}
             self.similar.forget(found)
 
-    async def _load(self, indexes: Iterable[_Index]) -> None:
+    async def _load(self, indexes: Sequence[_Index]) -> None:
         """Read the entries that are not known yet."""
         async with self._loading:
             for index in indexes:
@@ -342,7 +342,7 @@ class Memories:
             seen = seen | self._shared
         if not seen or request.options.memories == () or request.forced_output_tokens is not None:
             return None
-        chosen = seen.values()
+        chosen = [*seen.values()]  # while entries are read, the account may get another memory
         if request.options.memories is not None:
             chosen = [seen[id] for id in request.options.memories if id in seen]
         began_s = monotonic()

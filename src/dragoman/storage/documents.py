@@ -42,6 +42,9 @@ IN_FLIGHT: tuple[DocumentState, ...] = ("queued", "translating")
 MAX_NAME_CHARACTERS = 100
 RETRY_S = 15.0
 """How long a document waits after an engine or a disk has failed (`retry_at`)."""
+FURTHEST_RETRY_S = 300.0
+"""A `retry_at` further ahead is ignored: a clock that was far ahead has set it, and it may be hours away. It is far more than
+`RETRY_S` since the clocks of servers that share a database differ, and each waits for the other's times, too."""
 
 _documents = Table(
     "documents",
@@ -210,7 +213,7 @@ class DocumentStore:
         is none.
         """
         now, table = utc_now(), _documents.c
-        latest = now + timedelta(seconds=2 * RETRY_S)  # a later time is of a clock that was ahead
+        latest = now + timedelta(seconds=FURTHEST_RETRY_S)
         other = _documents.alias()
         of_account = select(func.count()).where(other.c.account_id == table.account_id, other.c.state == "translating")
         free = or_(

@@ -75,12 +75,13 @@ async def _run(
     faults: tuple[str, ...],
     out: Path | None,
 ) -> None:
+    kinds = {stage: kinds_of(stage, faults) for stage in stages}  # of all, before one runs for nothing
     with interrupts(signal.SIGINT, signal.SIGTERM) as interrupted:
         for stage in stages:
             if interrupted.is_set():
                 break
             observer = ProgressLines(error_console)
-            run = ChaosRun(results, stage, seconds, next_seed(results, seed), observer, kinds_of(stage, faults))
+            run = ChaosRun(results, stage, seconds, next_seed(results, seed), observer, kinds[stage])
             try:
                 await run.run(interrupted)
             finally:

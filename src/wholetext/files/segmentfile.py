@@ -214,7 +214,9 @@ class SegmentFile:
             yield connection
 
     def create(self, units: Iterable[SourceUnit] = ()) -> None:
-        """Make the file, with these units."""
+        """Make the file, with these units, in place of what a process that was killed while it made it has left."""
+        for left in (self.path, Path(f"{self.path}-journal")):
+            left.unlink(missing_ok=True)
         self.path.touch(mode=0o600)
         with self._connected(is_new=True) as connection:
             connection.executescript(_SCHEMA)

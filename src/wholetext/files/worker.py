@@ -326,17 +326,27 @@ def answer(line: bytes) -> dict[str, object]:
         return {"code": InvalidFile.code, "message": "the file needs more memory than this server gives to one"}
     except RecursionError:
         return {"code": InvalidFile.code, "message": "the file is nested too deeply"}
-    except OSError as error:
-        if error.errno == errno.EFBIG:
-            return {"code": InvalidFile.code, "message": f"the result has more than {MAX_RESULT_BYTES:,} bytes"}
-        if error.errno in _LACKING:
-            return _no_worker(error.strerror or "error")
-        return {"code": DiskFull.code, "message": f"the server cannot store the document: {error.strerror}"}
-    except sqlite3.OperationalError as error:
-        return {"code": DiskFull.code, "message": f"the server cannot store the document: {error}"}
+    except (OSError, sqlite3.OperationalError) as error:
+        return _not_stored(error)
     except Exception as error:  # noqa: BLE001 - the server logs its frames
         frames = "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
         return {"code": InvalidFile.code, "message": "the file cannot be read: its reader failed", "frames": frames}
+
+
+def _not_stored(error: OSError | sqlite3.OperationalError) -> dict[str, Any]:
+    """The answer to a task that has failed at a file of its own. SQLite does not say why it cannot open one: the file is
+    there, and what is missing is an open file for it or its journal."""
+    if isinstance(error, OSError):
+        reason = error.strerror or "error"
+        if error.errno == errno.EFBIG:
+            return {"code": InvalidFile.code, "message": f"the result has more than {MAX_RESULT_BYTES:,} bytes"}
+        is_lack = error.errno in _LACKING
+    else:
+        reason = str(error)  # of Python itself, an error has no code
+        is_lack = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN
+    if is_lack:
+        return _no_worker(reason)
+    return {"code": DiskFull.code, "message": f"the server cannot store the document: {reason}"}
 
 
 def limit_process(memory_bytes: int) -> None:
@@ -352,9 +362,9 @@ def limit_process(memory_bytes: int) -> None:
     sys.setrecursionlimit(10 * DEEPEST)  # what is in text boxes of text boxes is written within these
 
 
-def _answer_in_child(line: bytes, timeout_s: float) -> bytes:
-    """Do the task of a line in a child process, and return its answer; if it ends without one, how, as `ENDED`. Raises
-    `OSError` where the system starts none."""
+def _answer_in_child(line: bytes, timeout_s: float, null: int) -> bytes:
+    """Do the task of a line in a child process, and return its answer; if it ends without one, how, as `ENDED`. `null`: the
+    open null device. Raises `OSError` where the system starts none."""
     with suppress(ImportError):  # which the child raises again, as an error of its task
         formats.import_reader(json.loads(line)["options"]["extension"])  # children after this one have it too
     reading, writing = os.pipe()
@@ -365,7 +375,7 @@ def _answer_in_child(line: bytes, timeout_s: float) -> bytes:
         os.close(writing)
         raise
     if not child:
-        _run_child(line, timeout_s, writing)
+        _run_child(line, timeout_s, null, writing)
     os.close(writing)
     answered = bytearray()
     watched = select.poll()
@@ -380,11 +390,11 @@ def _answer_in_child(line: bytes, timeout_s: float) -> bytes:
     return bytes(answered) if ended == 0 else json.dumps({ENDED: ended}).encode()
 
 
-def _run_child(line: bytes, timeout_s: float, writing: int) -> NoReturn:
-    """Do the task of a line, write its answer to a pipe, and end."""
+def _run_child(line: bytes, timeout_s: float, null: int, writing: int) -> NoReturn:
+    """Do the task of a line, write its answer to a pipe, and end. Before the task it opens no file, for which it may lack
+    handles: it would end without an answer."""
     code = 1
     try:
-        null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1):  # by its end of these the server would not see that its worker has ended
             os.dup2(null, stream)
         resource.setrlimit(resource.RLIMIT_CPU, (int(timeout_s) + 1, int(timeout_s) + 2))
@@ -399,9 +409,10 @@ def main(memory_bytes: int, timeout_s: float) -> None:
     """Answer tasks until standard input is closed."""
     limit_process(memory_bytes)
     formats.import_reader("txt")  # which imports what most readers do, while there is no task
+    null = os.open(os.devnull, os.O_RDWR)
     for line in sys.stdin.buffer:
         try:
-            answered = _answer_in_child(line, timeout_s)
+            answered = _answer_in_child(line, timeout_s, null)
         except OSError as error:
             answered = json.dumps(_no_worker(error.strerror or "error")).encode()
         sys.stdout.buffer.write(answered + b"\n")

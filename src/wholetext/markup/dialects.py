@@ -120,6 +120,8 @@ NOTATIONS: tuple[Notation, ...] = (
         r"(?<![^\n]):[ \t]{1,3}(?=[^\s:|-])", first=True),
     Notation("field", "MyST", "https://myst-parser.readthedocs.io/en/latest/syntax/optional.html#field-lists", "item",
         r"(?<![^\n]):[A-Za-z][\w .*-]{0,60}:[ \t]{1,3}(?=\S)", first=True, only=frozenset({"myst"})),
+    Notation("numbered example", "Pandoc, Quarto", f"{_PANDOC}#numbered-example-lists", "item",
+        r"\(@\)[ \t]++(?=\S)", first=True),
     Notation("target", "MyST", f"{_MYST}cross-references", "line", rf"\([^()\s]{{1,100}}\)={_END}", first=True),
     Notation("comment line", "MyST", f"{_MYST}typography", "line", r"%[ \t][^\n]*+", first=True, only=frozenset({"myst"})),
     Notation("break of blocks", "MyST", f"{_MYST}blocks", "line", rf"\+\+\+(?:[ \t]++[\[{{][^\n]*+)?{_END}", first=True),

@@ -350,7 +350,7 @@ class Scan:
             stop = end = self._line_end(stop)
         if row.name == "definition":
             self._put(start, begin, "item", marker="-" + self._text[start + 1 : begin])
-        elif row.name == "field":
+        elif row.name in ("field", "numbered example"):
             self._put(start, begin, "item", marker="- ")
         else:
             is_item = row.form == "item"

@@ -34,6 +34,8 @@ _NO_WORD = r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]"
 """An option of one letter in prose: no vowel, which is a word in many languages (Spanish `y` and `o`, Italian `e`)."""
 _CLOSING_DASH = r"(?![^\n]{0,100}\w--?(?:[\s.,;:!?)]|\Z))"
 """None ends a phrase that a dash begins."""
+_CLOSING_DASHES = r"(?![^\n]{0,100}\w--(?:[\s.,;:!?)]|\Z))"
+"""The same behind two options, which a hyphen of a later word (German `Ein- und Ausgabe`) does not make a phrase."""
 _VALUE = r"(?:\"[^\"<>\[\]\n]{0,200}\"|'[^'<>\[\]\n]{0,200}'|[^\s<>\[\]{}\"']{1,200})"
 
 NOTATIONS: tuple[ToolNotation, ...] = (
@@ -150,10 +152,11 @@ NOTATIONS: tuple[ToolNotation, ...] = (
     ),
     ToolNotation(  # a dash of speech or of prose has no space before it, or one behind it, or begins a line
         "commands", "options",
-        rf"\[{_ANY_OPTION}(?:\|{_ANY_OPTION}){{0,4}}\]|(?<![^\s|'\"`=])-[A-Za-z0-9?],? ?[|/]? ?--{_OPTION}(?![{_W}-])"
+        rf"\[{_ANY_OPTION}(?:\|{_ANY_OPTION}){{0,4}}\]"
+        rf"|(?<![^\s|'\"`=])-[A-Za-z0-9?],? ?[|/]? ?--{_OPTION}(?![{_W}-]){_CLOSING_DASHES}"
         rf"|(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-]){_CLOSING_DASH}"
         rf"|(?<![^\n])--(?:{_OPTION}(?==|  )|[a-z][A-Za-z0-9]{{0,63}}-{_OPTION}(?![{_W}-]))"
-        rf"|(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z])|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])"
+        rf"|(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z]){_CLOSING_DASHES}|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])"
         rf"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])|(?<=[{_W}]{{2}} )-{_NO_WORD}(?![{_W}'’-]){_CLOSING_DASH}"
         rf"|(?<=[\]>] )-[a-z](?![{_W}'’-])",
         ("--verbose", "-v, --verbose", "--dry-run", "[--all]", "[-o FILE]"),
