@@ -212,6 +212,31 @@ async def test_a_text_is_found_whose_caller_gives_up_before_it_is_known_that_the
         await pipeline.generate(sequence(HOLD))
 
 
+@pytest.mark.parametrize("in_flight", [0, 1, 2])
+async def test_fewer_run_after_crashes_that_none_causes_alone_only_if_several_ran(
+    in_flight: int, pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    """With none in flight it is one whose caller has left that is searched for."""
+    assert (await pipeline.generate(sequence())).text
+    names = [str(number) for number in range(in_flight)]
+    held = [asyncio.create_task(pipeline.generate(sequence(HOLD, int(one), name=one))) for one in names]
+    for restarts in (1, 2):
+        await until(lambda: all(engine.ran.count(one) == restarts for one in names), "all in flight")  # noqa: B023
+        if not in_flight:
+            leaving = asyncio.create_task(pipeline.generate(sequence(HOLD, name="left")))
+            await until(lambda: engine.ran.count("left") == restarts, "its begin")  # noqa: B023
+            await left(leaving)
+        if restarts == 2:
+            engine.gate.set()  # after these two crashes nothing is wrong
+        engine.crash()
+        await restarted(pipeline, restarts)
+    assert all(one.text for one in await asyncio.gather(*held))
+    await until(lambda: engine.ran.count("left" if not held else "0") == 3, "its run in the search")
+    await loaded(pipeline, running=0, waiting=0)
+    stats = pipeline.stats()
+    assert (stats.crashing_sequences, stats.slot_limit) == (0, 1 if in_flight > 1 else None)
+
+
 @pytest.mark.parametrize("what", ["another is completed before", "it is completed between"])
 async def test_a_text_whose_caller_has_left_is_not_blamed_for_later_crashes(
     what: str, pipeline: ContinuousPipeline, engine: CrashingEngine

@@ -11,7 +11,7 @@ which is a crash like others.
 Those that were in flight at two crashes are suspects. They run by halves, while others go on (`suspects.py`); each run of the
 engine begins with a sequence that it has completed before, so that no text is blamed for an engine that is broken. Only the one
 that crashes the engine when it runs alone fails, with `CrashingText`, and is refused to its owner for an hour. If none does, it
-is their number: half as many run at the same time, for an hour.
+is their number: half as many run at the same time, for an hour. That cannot be where at most one ran.
 
 Crashes are counted for an owner's text, not for a call: a client that gives up at each crash and sends its text again would
 otherwise never be a suspect. For the same reason a sequence whose caller has left counts as in flight until the engine has
@@ -162,7 +162,7 @@ class ContinuousPipeline:
         self._records: dict[bytes, _CrashRecord] = {}  # by keyed digest; the oldest first
         self._secret = secrets.token_bytes(32)
         self._crashing = 0
-        self._crash_load = 0  # sequences in flight at the last crash
+        self._crash_load = 0  # most sequences in flight at a crash that made suspects of this search
         self._slot_limit: int | None = None
         self._limited_until_s = 0.0
         self._max_model_len: int | None = None
@@ -365,9 +365,9 @@ class ContinuousPipeline:
             convicted = search.crash(run.in_flight, is_proven=run.completed > 0)
             if convicted is not None:
                 self._convict(convicted)
-        else:
-            self._crash_load = len(run.in_flight) or self._crash_load
         suspects = self._count_crash(others)
+        if suspects:
+            self._crash_load = max(self._crash_load if search is not None else 0, len(run.in_flight))
         if search is not None:
             search.add(suspects)
         elif suspects:
@@ -392,12 +392,12 @@ class ContinuousPipeline:
             self._wake_all()
 
     def _check_search(self) -> None:
-        """When all suspects have ended and none crashed the engine alone, it was their number."""
+        """When all suspects have ended and none crashed the engine alone, it was their number, if several ran."""
         search = self._search
         if search is None or not search.is_over:
             return
         self._search = None
-        if search.has_convicted or self._ended is not None:
+        if search.has_convicted or self._ended is not None or self._crash_load <= 1:
             return
         limit = max(min(self._crash_load, self._slot_limit or self._crash_load) // 2, 1)
         self._slot_limit, self._limited_until_s = limit, monotonic() + HALVED_S
