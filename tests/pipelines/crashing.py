@@ -57,9 +57,10 @@ class CrashingEngine(FakePipeline):
 
     async def _decode(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         self.ran.append(sequence.id)
+        crash = self._crash  # of this run: the next one may have begun when the sequence goes on
         text = self._answer(sequence)
         for number, word in enumerate(text.split(" ")):
-            if not self._is_running:
+            if crash.is_set() or not self._is_running:
                 raise EngineDead("the fake engine crashed")
             yield Delta(f" {word}" if number else word)
             if number == 0:
