@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from time import monotonic
@@ -14,7 +15,7 @@ from dragoman.pipelines import continuous
 from dragoman.pipelines.continuous import ContinuousPipeline, StreamReplay, pause_s
 from dragoman.types import Completion, Delta, EngineSequence, Sampling
 from tests.pipelines.building import loaded, running
-from tests.pipelines.crashing import CRASH, HOLD, CrashingEngine
+from tests.pipelines.crashing import CRASH, HOLD, CrashingEngine, either
 from tests.pipelines.scripted import answer, sequence
 from tests.waiting import until
 
@@ -210,6 +211,50 @@ async def test_a_text_is_found_whose_caller_gives_up_before_it_is_known_that_the
     await restarted(pipeline, 3)
     with pytest.raises(CrashingText):
         await pipeline.generate(sequence(HOLD))
+
+
+class OwnGates(CrashingEngine):
+    """What it holds waits for a gate of its own, by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates = defaultdict[str, asyncio.Event](asyncio.Event)
+
+    async def _obey(self, sequence: EngineSequence) -> None:
+        if HOLD in sequence.prompt_token_ids:
+            await either(self.gates[sequence.id], self._crash)
+
+
+@pytest.mark.parametrize("is_guilty", [False, True])
+async def test_one_that_runs_alone_is_not_convicted_for_one_whose_caller_has_left(is_guilty: bool) -> None:
+    engine = OwnGates()
+    async with running(ContinuousPipeline(engine, first_pause_s=0)) as pipeline:
+        assert (await pipeline.generate(sequence())).text
+        texts = sequence(HOLD, 301, name="first"), sequence(HOLD, 302, name="last")
+        first, last = (asyncio.create_task(pipeline.generate(one)) for one in texts)
+        for restarts in (1, 2):
+            await loaded(pipeline, running=2, waiting=0)
+            engine.crash()
+            await restarted(pipeline, restarts)
+        await until(lambda: engine.ran.count("first") == 3, "the first half")
+        hanging = asyncio.create_task(pipeline.generate(replace(sequence(HOLD, 303, name="hanging"), owner="other")))
+        await until(lambda: "hanging" in engine.ran, "another one beside it")
+        engine.gates["first"].set()
+        assert (await first).text
+        await left(hanging)
+        await until(lambda: engine.ran.count("last") == 3, "the second half")  # alone, but not from the run's start
+        engine.hang()
+        await restarted(pipeline, 3)
+        assert pipeline.stats().crashing_sequences == 0
+        await until(lambda: engine.ran.count("last") == 4, "a run of its own")
+        if is_guilty:
+            engine.hang()
+            with pytest.raises(CrashingText):
+                await last
+        else:
+            engine.gates["last"].set()
+            assert (await last).text
+        assert pipeline.stats().crashing_sequences == is_guilty
 
 
 @pytest.mark.parametrize("copies", [1, 4, 16])

@@ -10,8 +10,8 @@ which is a crash like others.
 
 Those that were in flight at two crashes are suspects. They run by halves, while others go on (`suspects.py`); each run of the
 engine begins with a sequence that it has completed before, so that no text is blamed for an engine that is broken. Only the one
-that crashes the engine when it runs alone fails, with `CrashingText`, and is refused to its owner for an hour. If none does, it
-is their number: half as many run at the same time, for an hour. That cannot be where at most one ran.
+that crashes the engine when it has a run alone fails, with `CrashingText`, and is refused to its owner for an hour. If none
+does, it is their number: half as many run at the same time, for an hour. That cannot be where at most one ran.
 
 Crashes are counted for an owner's text, not for a call: a client that gives up at each crash and sends its text again would
 otherwise never be a suspect. For the same reason a sequence whose caller has left counts as in flight until the engine has
@@ -89,13 +89,15 @@ class _EngineRun:
     """The engine from one start to one crash. `crash` is set once, with the reason.
 
     `left`: texts whose callers have left since the engine last completed one, which may be why it crashes. `suspects`: those in
-    flight that are searched.
+    flight that are searched. `alone`: the suspect that had the run from its start, beside what proves that the engine works;
+    only then can nothing else be why it crashes, nor a sequence whose caller has left.
     """
 
     crash: asyncio.Future[EngineDead] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     in_flight: set[_Attempts] = field(default_factory=set[_Attempts])
     left: dict[bytes, _Attempts] = field(default_factory=dict[bytes, _Attempts])  # by digest; the oldest first
     suspects: set[bytes] = field(default_factory=set[bytes])
+    alone: bytes | None = None
     submitted: int = 0
     completed: int = 0
 
@@ -383,7 +385,7 @@ class ContinuousPipeline:
         ran = dict(sorted((run.left | in_flight).items(), key=lambda item: item[1].submitted_s))
         others = [digest for digest in ran if search is None or digest not in search]
         if search is not None and any(digest in ran for digest in search.group):
-            convicted = search.crash(ran, is_proven=run.completed > 0)
+            convicted = search.crash(ran, is_proven=run.completed > 0 and run.alone in search.group)
             if convicted is not None:
                 self._convict(ran[convicted])
         suspects = self._count_crash(others)
@@ -471,6 +473,8 @@ class ContinuousPipeline:
     def _begin_run(self) -> _EngineRun:
         self._run = run = _EngineRun()
         self._ended = None
+        if self._search is not None and self._search.is_alone:
+            [run.alone] = self._search.group
         self._is_proving = self._search is not None and self._proof is not None
         if self._is_proving and self._proof is not None:
             task = asyncio.create_task(self._prove(run, self._proof))
