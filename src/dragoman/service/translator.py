@@ -263,6 +263,11 @@ class Translator:
         self._dispatcher = dispatcher
         self._turns = turns
 
+    @property
+    def refused(self) -> int:
+        """Calls that were refused since their deadlines cannot be met."""
+        return self._dispatcher.refused
+
     async def events(self, request: TranslationRequest, *, streamed: bool = False) -> AsyncGenerator[Event]:
         """Yield `Planned`, and then, as they come, each text when it is done, and where `streamed` its deltas before.
 
@@ -303,8 +308,7 @@ class Translator:
         pipeline, cache = self.segments.pipeline, self.segments.cache
         sequence = await call.wait_for(self.planner.chat_sequence(request, chat))
         key = cache.key(sequence)
-        if call.slots.refusal is not None:
-            await self.segments.refuse_unless_cached(call.slots.refusal, key, sequence)
+        await self.segments.refuse_unless_cached(call, key, sequence)
         yield Planned()
         await call.wait_for(call.slots.acquire())  # which is released with the call, or when a stream is generated
         completion: Completion | None = None
