@@ -48,7 +48,7 @@ class CrashingEngine(FakePipeline):
         self._hung.set()
 
     async def crashed(self) -> EngineDead:
-        await _either(self._hung, self._crash)
+        await either(self._hung, self._crash)
         return EngineHung("the fake engine hangs") if self._hung.is_set() else EngineDead("the fake engine crashed")
 
     def crash_silently(self) -> None:
@@ -57,9 +57,10 @@ class CrashingEngine(FakePipeline):
 
     async def _decode(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         self.ran.append(sequence.id)
+        crash = self._crash  # of this run: the next one may have begun when the sequence goes on
         text = self._answer(sequence)
         for number, word in enumerate(text.split(" ")):
-            if not self._is_running:
+            if crash.is_set() or not self._is_running:
                 raise EngineDead("the fake engine crashed")
             yield Delta(f" {word}" if number else word)
             if number == 0:
@@ -70,13 +71,13 @@ class CrashingEngine(FakePipeline):
         if self.is_broken or CRASH in sequence.prompt_token_ids:
             self.crash()
         if HOLD in sequence.prompt_token_ids:
-            await _either(self.gate, self._crash)
+            await either(self.gate, self._crash)
 
     async def shutdown(self) -> None:
         self.crash()
 
 
-async def _either(*events: asyncio.Event) -> None:
+async def either(*events: asyncio.Event) -> None:
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from time import monotonic
@@ -14,7 +15,7 @@ from dragoman.pipelines import continuous
 from dragoman.pipelines.continuous import ContinuousPipeline, StreamReplay, pause_s
 from dragoman.types import Completion, Delta, EngineSequence, Sampling
 from tests.pipelines.building import loaded, running
-from tests.pipelines.crashing import CRASH, HOLD, CrashingEngine
+from tests.pipelines.crashing import CRASH, HOLD, CrashingEngine, either
 from tests.pipelines.scripted import answer, sequence
 from tests.waiting import until
 
@@ -212,6 +213,135 @@ async def test_a_text_is_found_whose_caller_gives_up_before_it_is_known_that_the
         await pipeline.generate(sequence(HOLD))
 
 
+class OwnGates(CrashingEngine):
+    """What it holds waits for a gate of its own, by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates = defaultdict[str, asyncio.Event](asyncio.Event)
+
+    async def _obey(self, sequence: EngineSequence) -> None:
+        if HOLD in sequence.prompt_token_ids:
+            await either(self.gates[sequence.id], self._crash)
+
+
+@pytest.mark.parametrize("is_guilty", [False, True])
+async def test_one_that_runs_alone_is_not_convicted_for_one_whose_caller_has_left(is_guilty: bool) -> None:
+    engine = OwnGates()
+    async with running(ContinuousPipeline(engine, first_pause_s=0)) as pipeline:
+        assert (await pipeline.generate(sequence())).text
+        texts = sequence(HOLD, 301, name="first"), sequence(HOLD, 302, name="last")
+        first, last = (asyncio.create_task(pipeline.generate(one)) for one in texts)
+        for restarts in (1, 2):
+            await loaded(pipeline, running=2, waiting=0)
+            engine.crash()
+            await restarted(pipeline, restarts)
+        await until(lambda: engine.ran.count("first") == 3, "the first half")
+        hanging = asyncio.create_task(pipeline.generate(replace(sequence(HOLD, 303, name="hanging"), owner="other")))
+        await until(lambda: "hanging" in engine.ran, "another one beside it")
+        engine.gates["first"].set()
+        assert (await first).text
+        await left(hanging)
+        await until(lambda: engine.ran.count("last") == 3, "the second half")  # alone, but not from the run's start
+        engine.hang()
+        await restarted(pipeline, 3)
+        assert pipeline.stats().crashing_sequences == 0
+        await until(lambda: engine.ran.count("last") == 4, "a run of its own")
+        if is_guilty:
+            engine.hang()
+            with pytest.raises(CrashingText):
+                await last
+        else:
+            engine.gates["last"].set()
+            assert (await last).text
+        assert pipeline.stats().crashing_sequences == is_guilty
+
+
+@pytest.mark.parametrize("copies", [1, 4, 16])
+@pytest.mark.parametrize("callers", ["leave", "stay"])
+async def test_equal_texts_are_one_suspect(
+    callers: str, copies: int, pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+    held = sequence(HOLD, name="held")
+    tasks = list[asyncio.Task[Completion]]()
+    for restarts in (1, 2):
+        while engine.ran.count("held") < restarts * copies:
+            begun = engine.ran.count("held")
+            if callers == "leave" or restarts == 1:
+                tasks.append(asyncio.create_task(pipeline.generate(held)))
+            await until(lambda: engine.ran.count("held") > begun, "its begin")  # noqa: B023
+            if callers == "leave":
+                await left(tasks.pop())
+        engine.hang()
+        await restarted(pipeline, restarts)
+    await until(lambda: engine.ran.count("held") > 2 * copies, "its run alone")
+    assert engine.ran.count("held") == 2 * copies + 1
+    engine.hang()
+    await restarted(pipeline, 3)
+    assert pipeline.stats().crashing_sequences == 1
+    ends = await asyncio.gather(*tasks, pipeline.generate(held), return_exceptions=True)
+    assert all(isinstance(end, CrashingText) for end in ends)
+    assert engine.ran.count("held") == 2 * copies + 1
+
+
+async def test_equal_texts_run_once_it_is_known_that_they_crash_nothing(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+    tasks = [asyncio.create_task(pipeline.generate(sequence(HOLD, name="held"))) for _ in range(4)]
+    for restarts in (1, 2):
+        await loaded(pipeline, running=4, waiting=0)
+        engine.crash()
+        await restarted(pipeline, restarts)
+    await loaded(pipeline, running=1, waiting=3)
+    await left(tasks.pop(0))
+    await loaded(pipeline, running=1, waiting=3)  # what runs it for the search is one of these
+    engine.gate.set()
+    assert all(one.text for one in await asyncio.gather(*tasks))
+    await loaded(pipeline, running=0, waiting=0)
+    assert pipeline.stats().crashing_sequences == 0
+
+
+async def test_a_sampled_stream_is_searched_for_although_it_cannot_continue(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+    poison = replace(sequence(CRASH), sampling=Sampling(temperature=0.7))
+    for restarts in (1, 2):
+        with pytest.raises(EngineFailed):
+            _ = [item async for item in pipeline.stream(poison)]
+        await until(lambda: pipeline.stats().restarts >= restarts, "a restart")  # noqa: B023
+    await restarted(pipeline, 3)
+    with pytest.raises(CrashingText):
+        _ = [item async for item in pipeline.stream(poison)]
+
+
+@pytest.mark.parametrize("in_flight", [0, 1, 2])
+async def test_fewer_run_after_crashes_that_none_causes_alone_only_if_several_ran(
+    in_flight: int, pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    """With none in flight it is one whose caller has left that is searched for."""
+    assert (await pipeline.generate(sequence())).text
+    names = [str(number) for number in range(in_flight)]
+    held = [asyncio.create_task(pipeline.generate(sequence(HOLD, int(one), name=one))) for one in names]
+    for restarts in (1, 2):
+        await until(lambda: all(engine.ran.count(one) == restarts for one in names), "all in flight")  # noqa: B023
+        if not in_flight:
+            leaving = asyncio.create_task(pipeline.generate(sequence(HOLD, name="left")))
+            await until(lambda: engine.ran.count("left") == restarts, "its begin")  # noqa: B023
+            await left(leaving)
+        if restarts == 2:
+            engine.gate.set()  # after these two crashes nothing is wrong
+        engine.crash()
+        await restarted(pipeline, restarts)
+    assert all(one.text for one in await asyncio.gather(*held))
+    await until(lambda: engine.ran.count("left" if not held else "0") == 3, "its run in the search")
+    await loaded(pipeline, running=0, waiting=0)
+    stats = pipeline.stats()
+    assert (stats.crashing_sequences, stats.slot_limit) == (0, 1 if in_flight > 1 else None)
+
+
 @pytest.mark.parametrize("what", ["another is completed before", "it is completed between"])
 async def test_a_text_whose_caller_has_left_is_not_blamed_for_later_crashes(
     what: str, pipeline: ContinuousPipeline, engine: CrashingEngine
@@ -249,12 +379,12 @@ class LateCrashes(CrashingEngine):
                 raise EngineDead("the fake engine crashed")
 
 
-@pytest.mark.parametrize(("owner", "most_restarts"), [("a", 2 + 6), ("b", 2 + 5 + 5)])
+@pytest.mark.parametrize(("owner", "most_restarts"), [("a", 2 + 5), ("b", 2 + 5 + 5)])
 async def test_another_one_that_crashes_the_engine_is_not_blamed_on_those_that_are_searched(
     owner: str, most_restarts: int
 ) -> None:
     """Two crashes make 16 suspects, of which one is found in 5; another caller's is searched for after it. The same text of
-    its caller is a seventeenth suspect, which makes it 6, and ends with it."""
+    its caller is no further suspect, and ends with it."""
     engine = LateCrashes()
     async with running(ContinuousPipeline(engine, first_pause_s=0)) as pipeline:
         assert (await pipeline.generate(sequence())).text

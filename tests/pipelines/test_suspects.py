@@ -17,13 +17,16 @@ Crashes = Callable[[Collection[int]], bool]
 def searched(suspects: list[int], crashes: Crashes) -> tuple[list[int], list[int], int]:
     """Those that are convicted, those that end well, and the number of crashes."""
     search, convicted, ended, restarts = SuspectSearch(suspects), list[int](), list[int](), 0
+    is_new_run = True
     while not search.is_over:
         group = list(search.group)
         if crashes(group):
             restarts += 1
-            if (one := search.crash(group, is_proven=True)) is not None:
+            if (one := search.crash(group, is_proven=is_new_run)) is not None:
                 convicted.append(one)
+            is_new_run = True
         else:
+            is_new_run = False
             for one in group:
                 search.end(one)
                 ended.append(one)
@@ -68,7 +71,7 @@ def test_only_the_last_one_runs_alone() -> None:
     assert ([*search.group], search.is_alone) == ([3, 4, 2], False)
 
 
-def test_an_engine_that_has_completed_nothing_convicts_nobody() -> None:
+def test_a_crash_that_proves_nothing_convicts_nobody() -> None:
     search = SuspectSearch([1])
     assert search.crash([1], is_proven=False) is None
     assert ([*search.group], search.is_alone, search.is_over) == ([1], True, False)

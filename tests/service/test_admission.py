@@ -30,6 +30,14 @@ def test_a_full_queue_refuses_with_the_time_that_the_excess_needs() -> None:
     assert admission.refused == 1
 
 
+def test_what_is_refused_after_a_call_was_admitted_is_not_counted_here() -> None:
+    """An engine elsewhere may be busy in the middle of a call."""
+    admission = serving()
+    with pytest.raises(QueueFull), admission.permit(1):
+        raise QueueFull("all engines are busy", retry_after_s=1)
+    assert (admission.refused, admission.calls) == (0, 0)
+
+
 def test_without_a_measured_rate_retry_after_is_the_longest() -> None:
     admission = serving(characters_per_s=0.0)
     with admission.permit(400), pytest.raises(QueueFull) as refusal, admission.permit(1):

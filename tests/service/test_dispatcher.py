@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from dragoman.errors import QueueFull
 from dragoman.service import dispatcher
 from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns, TimeSlices
 from tests.waiting import HANG_S
@@ -431,6 +432,11 @@ async def test_a_deadline_before_the_first_slot_is_refused_with_the_time_until_i
         call = stack.enter_context(dispatch.call(account_id="a"))
         refused = dispatch.refusal(call, 5.0)
         assert refused is not None
+        call.set_deadline(5.0)
+        for _ in range(2):  # of several sequences
+            with pytest.raises(QueueFull):
+                call.refuse()
+        assert dispatch.refused == 1
         assert refused.retry_after_s == pytest.approx(ahead / 2 - 5.0, rel=0.1)
         assert dispatch.refusal(call, ahead / 2 * 1.1) is None
         assert (

@@ -10,12 +10,13 @@ which is a crash like others.
 
 Those that were in flight at two crashes are suspects. They run by halves, while others go on (`suspects.py`); each run of the
 engine begins with a sequence that it has completed before, so that no text is blamed for an engine that is broken. Only the one
-that crashes the engine when it runs alone fails, with `CrashingText`, and is refused to its owner for an hour. If none does, it
-is their number: half as many run at the same time, for an hour.
+that crashes the engine when it has a run alone fails, with `CrashingText`, and is refused to its owner for an hour. If none
+does, it is their number: half as many run at the same time, for an hour. That cannot be where at most one ran.
 
 Crashes are counted for an owner's text, not for a call: a client that gives up at each crash and sends its text again would
 otherwise never be a suspect. For the same reason a sequence whose caller has left counts as in flight until the engine has
-completed another one: a client may give up before it is known that the engine hangs.
+completed another one: a client may give up before it is known that the engine hangs. The search is for texts, too: of equal
+sequences one runs, and the others wait for its verdict.
 """
 
 from __future__ import annotations
@@ -25,11 +26,10 @@ import logging
 import secrets
 from array import array
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from operator import attrgetter
 from time import monotonic
 
 from dragoman.errors import CrashingText, DragomanError, EngineDead, EngineFailed, EngineHung, EngineRestarting
@@ -47,7 +47,7 @@ REFUSED_S = 3600.0
 """For so long a text that has crashed the engine is refused to its owner, and a crash at which it was in flight is known."""
 MOST_RECORDS = 10_000
 MOST_LEFT = 1_000
-"""Sequences whose callers have left since the engine completed one, which are known to have been in flight."""
+"""Texts whose callers have left since the engine completed one, which are known to have been in flight."""
 HALVED_S = 3600.0
 """For so long fewer sequences run at the same time, after a crash that none of them causes alone."""
 log = logging.getLogger("dragoman.pipelines")
@@ -60,12 +60,12 @@ def pause_s(failed: int, first_s: float) -> float:
 
 @dataclass(eq=False, slots=True)
 class _Attempts:
-    """One sequence over the runs of the engine that it needs. `fault`: it has crashed the engine, alone."""
+    """One sequence over the runs of the engine that it needs. `digest`: of its owner's text, once it was asked for."""
 
     sequence: EngineSequence
     submitted_s: float = field(default_factory=monotonic)
     lost_s: float = 0.0  # until the present run took it
-    fault: CrashingText | None = None
+    digest: bytes | None = None
 
     def completed(self, completion: Completion) -> Completion:
         """With the time that was lost to crashes counted as waiting."""
@@ -88,12 +88,16 @@ class _CrashRecord:
 class _EngineRun:
     """The engine from one start to one crash. `crash` is set once, with the reason.
 
-    `left`: sequences whose callers have left since the engine last completed one, which may be why it crashes.
+    `left`: texts whose callers have left since the engine last completed one, which may be why it crashes. `suspects`: those in
+    flight that are searched. `alone`: the suspect that had the run from its start, beside what proves that the engine works;
+    only then can nothing else be why it crashes, nor a sequence whose caller has left.
     """
 
     crash: asyncio.Future[EngineDead] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     in_flight: set[_Attempts] = field(default_factory=set[_Attempts])
-    left: deque[_Attempts] = field(default_factory=lambda: deque[_Attempts](maxlen=MOST_LEFT))
+    left: dict[bytes, _Attempts] = field(default_factory=dict[bytes, _Attempts])  # by digest; the oldest first
+    suspects: set[bytes] = field(default_factory=set[bytes])
+    alone: bytes | None = None
     submitted: int = 0
     completed: int = 0
 
@@ -157,12 +161,13 @@ class ContinuousPipeline:
         self._restarts = self._hangs = 0
         self._proof: EngineSequence | None = None  # that the engine has completed
         self._is_proving = False
-        self._search: SuspectSearch[_Attempts] | None = None
-        self._tasks = set[asyncio.Task[None]]()  # of the search
+        self._search: SuspectSearch[bytes] | None = None  # of texts, by digest
+        self._searching: dict[bytes, asyncio.Task[None]] = {}  # what runs suspects whose callers have left
+        self._proving = set[asyncio.Task[None]]()
         self._records: dict[bytes, _CrashRecord] = {}  # by keyed digest; the oldest first
         self._secret = secrets.token_bytes(32)
         self._crashing = 0
-        self._crash_load = 0  # sequences in flight at the last crash
+        self._crash_load = 0  # most sequences in flight at a crash that made suspects of this search
         self._slot_limit: int | None = None
         self._limited_until_s = 0.0
         self._max_model_len: int | None = None
@@ -212,53 +217,65 @@ class ContinuousPipeline:
     def _attempts(self, sequence: EngineSequence) -> Generator[_Attempts]:
         """Within: a sequence's attempts.
 
-        A suspect whose caller leaves goes on for the search: its caller may send it again, and would crash the engine again.
+        A suspect goes on for the search when its caller leaves, or its stream cannot: its caller may send it again, and would
+        crash the engine again.
         """
-        attempts, has_left = _Attempts(sequence), False
+        attempts = _Attempts(sequence)
         try:
             yield attempts
-        except (asyncio.CancelledError, GeneratorExit):
-            has_left = True
-            raise
         finally:
-            if self._search is not None and attempts in self._search:
-                if has_left and self._ended is None:
-                    self._begin_task(self._generate_for_search(attempts))
-                else:
-                    self._search_ended(attempts)
+            if self._search is not None and self._digest(attempts) in self._search:
+                self._go_on_for_search(attempts)
 
     @contextmanager
     def _in_flight(self, run: _EngineRun, attempts: _Attempts) -> Generator[None]:
         """Within: a sequence is in a run of the engine. A crash that it may survive ends the context, and no more."""
         run.in_flight.add(attempts)
         run.submitted += 1
+        if self._search is not None and self._digest(attempts) in self._search:
+            run.suspects.add(self._digest(attempts))
         try:
             yield
-            run.completed += 1
-            run.left.clear()
-            if self._proof is None:
-                self._proof = attempts.sequence
-            if (record := self._record(attempts.sequence)) is not None and not record.is_refused:
-                del self._records[self._digest(attempts.sequence)]
+            self._note_completed(run, attempts)
         except EngineDead as crash:
-            self._survive(run, attempts, crash)
+            self._on_crash(run, crash)
+            if self._ended is not None:
+                raise
+            self._check_refused(attempts)
         except (asyncio.CancelledError, GeneratorExit):
-            run.left.append(attempts)
+            self._note_left(run, attempts)
+            raise
+        except Exception:  # the engine's answer to it
+            self._search_ended(attempts)
             raise
         finally:
             run.in_flight.discard(attempts)
+            if run.suspects:
+                run.suspects.discard(self._digest(attempts))
             if self._search is not None:
                 self._wake_all()
             elif self._turns and self._settled.is_set():
                 self._wake_next()
 
-    def _survive(self, run: _EngineRun, attempts: _Attempts, crash: EngineDead) -> None:
-        """Note a crash with a sequence in flight, which may run again. Raises `EngineDead` or `CrashingText` if it may not."""
-        self._on_crash(run, crash)
-        if self._ended is not None:
-            raise crash
-        if attempts.fault is not None:
-            raise attempts.fault from crash
+    def _note_completed(self, run: _EngineRun, attempts: _Attempts) -> None:
+        run.completed += 1
+        run.left.clear()
+        if self._proof is None:
+            self._proof = attempts.sequence
+        if (record := self._record(attempts)) is not None and not record.is_refused:
+            del self._records[self._digest(attempts)]
+        self._search_ended(attempts)
+
+    def _note_left(self, run: _EngineRun, attempts: _Attempts) -> None:
+        digest = self._digest(attempts)
+        run.left.pop(digest, None)
+        run.left[digest] = attempts
+        if len(run.left) > MOST_LEFT:
+            del run.left[next(iter(run.left))]
+
+    def _check_refused(self, attempts: _Attempts) -> None:
+        if (record := self._record(attempts)) is not None and record.is_refused:
+            raise CrashingText("this text has crashed the engine within the last hour; do not send it again")
 
     async def _running_engine(self, attempts: _Attempts) -> _EngineRun:
         """The engine's present run, after a restart or for its turn if need be.
@@ -267,8 +284,7 @@ class ContinuousPipeline:
         caller may have sent it again while it was searched for.
         """
         while True:
-            if (record := self._record(attempts.sequence)) is not None and record.is_refused:
-                raise CrashingText("this text has crashed the engine within the last hour; do not send it again")
+            self._check_refused(attempts)
             if self._may_run(attempts):
                 break
             turn = asyncio.get_running_loop().create_future()
@@ -297,8 +313,9 @@ class ContinuousPipeline:
         if search is not None:
             if self._is_proving:
                 return False
-            if attempts in search:
-                return attempts in search.group and not (search.is_alone and run.in_flight)
+            if (digest := self._digest(attempts)) in search:
+                may_begin = digest in search.group and digest not in run.suspects
+                return may_begin and not (search.is_alone and run.in_flight)
             if search.is_alone:
                 return False
         if self._slot_limit is not None and monotonic() >= self._limited_until_s:
@@ -321,16 +338,22 @@ class ContinuousPipeline:
 
     # ---- the search for what crashes the engine
 
-    def _digest(self, sequence: EngineSequence) -> bytes:
+    def _digest(self, attempts: _Attempts) -> bytes:
         """By what an owner's text is known: keyed, so that nobody who reads it can guess the text."""
-        ids = array("I", sequence.prompt_token_ids).tobytes()
-        return blake2b(sequence.owner.encode() + b"\0" + ids, key=self._secret, digest_size=16).digest()
+        if attempts.digest is None:
+            sequence = attempts.sequence
+            text = sequence.owner.encode() + b"\0" + array("I", sequence.prompt_token_ids).tobytes()
+            attempts.digest = blake2b(text, key=self._secret, digest_size=16).digest()
+        return attempts.digest
 
-    def _record(self, sequence: EngineSequence) -> _CrashRecord | None:
+    def _record(self, attempts: _Attempts) -> _CrashRecord | None:
         """What is known of a sequence's text, which costs nothing while nothing is known of any."""
+        self._forget_expired()
+        return self._records.get(self._digest(attempts)) if self._records else None
+
+    def _forget_expired(self) -> None:
         while self._records and self._records[oldest := next(iter(self._records))].until_s <= monotonic():
             del self._records[oldest]
-        return self._records.get(self._digest(sequence)) if self._records else None
 
     def _keep_record(self, digest: bytes, *, crashes: int = 0, is_refused: bool = False) -> None:
         self._records.pop(digest, None)
@@ -338,21 +361,19 @@ class ContinuousPipeline:
         while len(self._records) > MOST_RECORDS:
             del self._records[next(iter(self._records))]
 
-    def _count_crash(self, in_flight: Sequence[_Attempts]) -> list[_Attempts]:
-        """Count a crash for the texts of these; return those that it makes suspects, first come, first."""
-        suspects = list[_Attempts]()
-        crashes = dict[bytes, int]()
-        for attempts in in_flight:
-            digest, record = self._digest(attempts.sequence), self._record(attempts.sequence)
+    def _count_crash(self, texts: Iterable[bytes]) -> list[bytes]:
+        """Count a crash for these texts; return those that it makes suspects."""
+        self._forget_expired()
+        suspects = list[bytes]()
+        for digest in texts:
+            record = self._records.get(digest)
             if record is not None and record.is_refused:
                 continue
-            if digest not in crashes:  # else an equal one is counted already
-                crashes[digest] = 1 + (record.crashes if record is not None else 0)
-            if crashes[digest] > CRASHES_SURVIVED:
-                suspects.append(attempts)
-        for digest, count in crashes.items():
-            self._keep_record(digest, crashes=count)
-        return sorted(suspects, key=attrgetter("submitted_s"))
+            crashes = 1 + (record.crashes if record is not None else 0)
+            self._keep_record(digest, crashes=crashes)
+            if crashes > CRASHES_SURVIVED:
+                suspects.append(digest)
+        return suspects
 
     def _note_crash(self, run: _EngineRun) -> None:
         """Blame what was in flight: the group that is searched, and of all else, two crashes make suspects.
@@ -360,44 +381,47 @@ class ContinuousPipeline:
         Also of what ran beside the group: another one that crashes the engine would have all of the group searched for it.
         """
         search = self._search
-        others = [one for one in (*run.in_flight, *run.left) if search is None or one not in search]
-        if search is not None and any(one in run.in_flight for one in search.group):
-            convicted = search.crash(run.in_flight, is_proven=run.completed > 0)
+        in_flight = {self._digest(one): one for one in run.in_flight}
+        ran = dict(sorted((run.left | in_flight).items(), key=lambda item: item[1].submitted_s))
+        others = [digest for digest in ran if search is None or digest not in search]
+        if search is not None and any(digest in ran for digest in search.group):
+            convicted = search.crash(ran, is_proven=run.completed > 0 and run.alone in search.group)
             if convicted is not None:
-                self._convict(convicted)
-        else:
-            self._crash_load = len(run.in_flight) or self._crash_load
+                self._convict(ran[convicted])
         suspects = self._count_crash(others)
+        if suspects:
+            self._crash_load = max(self._crash_load if search is not None else 0, len(run.in_flight))
         if search is not None:
             search.add(suspects)
         elif suspects:
-            log.warning("%d sequences were in flight at two crashes: they run by halves", len(suspects))
+            log.warning("%d texts were in flight at two crashes: they run by halves", len(suspects))
             self._search = SuspectSearch(suspects)
-        for attempts in suspects:
-            if attempts not in run.in_flight:  # its caller has left
-                self._begin_task(self._generate_for_search(attempts))
+        for digest in suspects:
+            if digest not in in_flight:  # its caller has left
+                self._go_on_for_search(ran[digest])
         self._check_search()
 
     def _convict(self, attempts: _Attempts) -> None:
         self._crashing += 1
-        attempts.fault = CrashingText("this text crashes the engine, also when it runs alone; do not send it again")
-        self._keep_record(self._digest(attempts.sequence), is_refused=True)
+        self._keep_record(self._digest(attempts), is_refused=True)
         log.error("the sequence %s crashes the engine alone: it is refused for an hour", attempts.sequence.id)
+        self._end_task(self._digest(attempts))
 
     def _search_ended(self, attempts: _Attempts) -> None:
-        """A suspect has ended, whatever its end was."""
-        if self._search is not None:
-            self._search.end(attempts)
+        """A sequence has ended in the engine, whatever its end was: if its text was a suspect, it is none any more."""
+        if self._search is not None and (digest := self._digest(attempts)) in self._search:
+            self._search.end(digest)
+            self._end_task(digest)
             self._check_search()
             self._wake_all()
 
     def _check_search(self) -> None:
-        """When all suspects have ended and none crashed the engine alone, it was their number."""
+        """When all suspects have ended and none crashed the engine alone, it was their number, if several ran."""
         search = self._search
         if search is None or not search.is_over:
             return
         self._search = None
-        if search.has_convicted or self._ended is not None:
+        if search.has_convicted or self._ended is not None or self._crash_load <= 1:
             return
         limit = max(min(self._crash_load, self._slot_limit or self._crash_load) // 2, 1)
         self._slot_limit, self._limited_until_s = limit, monotonic() + HALVED_S
@@ -408,15 +432,26 @@ class ContinuousPipeline:
             limit,
         )
 
-    def _begin_task(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _go_on_for_search(self, attempts: _Attempts) -> None:
+        """Have a suspect run that no caller waits for."""
+        if (digest := self._digest(attempts)) not in self._searching:
+            self._searching[digest] = asyncio.create_task(self._generate_for_search(attempts))
 
     async def _generate_for_search(self, attempts: _Attempts) -> None:
         with suppress(DragomanError):
             await self._generate(attempts)
-        self._search_ended(attempts)
+
+    def _end_task(self, digest: bytes) -> None:
+        """End what runs a text for the search, of which the end is known."""
+        task = self._searching.pop(digest, None)
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+
+    def _end_search(self) -> None:
+        """There will be no engine any more to search with."""
+        self._search = None
+        for digest in [*self._searching]:
+            self._end_task(digest)
 
     async def _prove(self, run: _EngineRun, proof: EngineSequence) -> None:
         """Have a run of a search complete what the engine has completed before, and nothing else meanwhile."""
@@ -438,9 +473,13 @@ class ContinuousPipeline:
     def _begin_run(self) -> _EngineRun:
         self._run = run = _EngineRun()
         self._ended = None
+        if self._search is not None and self._search.is_alone:
+            [run.alone] = self._search.group
         self._is_proving = self._search is not None and self._proof is not None
         if self._is_proving and self._proof is not None:
-            self._begin_task(self._prove(run, self._proof))
+            task = asyncio.create_task(self._prove(run, self._proof))
+            self._proving.add(task)
+            task.add_done_callback(self._proving.discard)
         self._settled.set()
         self._wake_all()
         return run
@@ -469,6 +508,7 @@ class ContinuousPipeline:
                     f"the engine crashed and could not be restarted ({failed} starts failed in a row)"
                 )
                 log.error("%s; giving up", self._ended.message)
+                self._end_search()
                 self._given_up.set()
                 self._settled.set()
                 self._wake_all()
@@ -539,10 +579,12 @@ class ContinuousPipeline:
         self._ended = EngineDead("the engine was shut down")
         self._settled.set()
         self._wake_all()
-        for task in self._tasks:
-            task.cancel()
+        tasks = [*self._proving, *self._searching.values()]
+        self._end_search()
         supervisor, self._supervisor = self._supervisor, None
         if supervisor is not None:
-            supervisor.cancel()
-            await asyncio.gather(supervisor, *self._tasks, return_exceptions=True)
+            tasks.append(supervisor)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._engine.shutdown()

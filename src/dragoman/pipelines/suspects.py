@@ -2,8 +2,9 @@
 
 Knows no engine and no clock: what happens is reported to it (`end`, `crash`), and `group` says who may run. Of n suspects of
 which one is to blame the engine crashes at most ceil(log2(n)) + 1 times: once for each half that has it, and once when it runs
-alone, with nothing else in the engine. Only then it is convicted, so that neither a neighbour nor the engine's load is taken
-for it. The rest waits until it is found, and then runs together, since several may be to blame.
+alone, in a run of the engine that has had nothing else. Only then it is convicted, so that neither a neighbour, nor one that
+has left, nor the engine's load is taken for it. The rest waits until it is found, and then runs together, since several may be
+to blame.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class SuspectSearch(Generic[T]):
     def crash(self, in_flight: Collection[T], *, is_proven: bool) -> T | None:
         """Note a crash with these in the engine, some of the group among them; return the one that is convicted, if any.
 
-        `is_proven`: the engine has completed something since its start: one that has not may crash whatever it is given.
+        `is_proven`: where one runs alone, the engine works, since it has completed something since its start, and has been
+        given nothing else that may be why it crashes. Otherwise the one runs alone once more.
         """
         ran = [one for one in self.group if one in in_flight]
         if self.is_alone:

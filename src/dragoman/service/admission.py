@@ -94,10 +94,7 @@ class Admission:
 
     @contextmanager
     def permit(self, characters: int, priority: Priority = "interactive", account_id: str = "") -> Generator[Permit]:
-        """Admit a call of so many characters of an account, for the context. Raises `Starting`, `Draining` or `QueueFull`.
-
-        A `QueueFull` from within the context, of a deadline that cannot be met, counts as refused too.
-        """
+        """Admit a call of so many characters of an account, for the context. Raises `Starting`, `Draining` or `QueueFull`."""
         if self.state != "serving":
             self.check_open()
         ahead = self._in_flight["interactive"] if priority == "interactive" else self.characters
@@ -116,9 +113,6 @@ class Admission:
         self._empty.clear()
         try:
             yield permit
-        except QueueFull:
-            self.refused += 1
-            raise
         finally:
             permit.release(permit.characters)
             self.calls -= 1

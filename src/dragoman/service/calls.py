@@ -84,6 +84,12 @@ class Calls:
     def translator(self, translator: Translator) -> None:
         self._translator = translator
 
+    @property
+    def refused(self) -> int:
+        """Calls that were refused because of what others have in flight."""
+        of_deadlines = self._translator.refused if self._translator is not None else 0
+        return self.admission.refused + of_deadlines
+
     def detect(self, text: str) -> Detection:
         """Detect the language of a text, which may be one that the model does not serve. Raises `Starting`."""
         return self.translator.planner.detector.detect(text)

@@ -160,6 +160,7 @@ class Dispatcher:
             "bulk": {},
         }  # with calls in flight
         self._rates: dict[Priority, QueueRate] = {"interactive": QueueRate(), "bulk": QueueRate()}
+        self.refused = 0  # calls, since their deadlines cannot be met
         self._numbers = count()
         self._interactive_calls = 0
         self._quiet_from_s = -math.inf  # of the event loop's clock
@@ -303,6 +304,7 @@ class CallSlots:
     submitted: int = 0
     waiting: deque[Waiter] = field(default_factory=deque[Waiter])
     refusal: QueueFull | None = None
+    is_refused: bool = False
 
     async def acquire(self) -> None:
         """Wait for a slot; `release` it once."""
@@ -334,6 +336,14 @@ class CallSlots:
     def set_deadline(self, deadline_s: float) -> None:
         """Take no slots, and have a `refusal`, if the call would still wait for its first one then."""
         self.refusal = self._dispatcher.refusal(self, deadline_s)
+
+    def refuse(self) -> None:
+        """Raise the `refusal`, if there is one. However many sequences raise it, the call counts once."""
+        if self.refusal is None:
+            return
+        self._dispatcher.refused += not self.is_refused
+        self.is_refused = True
+        raise self.refusal
 
     def release(self) -> None:
         """Return a slot."""

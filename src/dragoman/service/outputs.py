@@ -22,7 +22,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar
 
-from dragoman.errors import DeadlineExceeded, QueueFull
+from dragoman.errors import DeadlineExceeded
 from dragoman.pipelines.base import Pipeline
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import CallSlots, TimeSlices
@@ -205,8 +205,7 @@ class SegmentTranslator:
                 if span is not None:
                     span.submit(sequence)
                 key = self.cache.key(sequence)
-                if call.slots.refusal is not None:
-                    await self.refuse_unless_cached(call.slots.refusal, key, sequence)
+                await self.refuse_unless_cached(call, key, sequence)
                 if key is None:
                     completion = await self.pipeline.generate(sequence)
                 else:
@@ -247,8 +246,7 @@ class SegmentTranslator:
                 if span is not None:
                     span.submit(sequence)
                 key = self.cache.key(sequence)
-                if call.slots.refusal is not None:
-                    await self.refuse_unless_cached(call.slots.refusal, key, sequence)
+                await self.refuse_unless_cached(call, key, sequence)
                 is_submitted = True
                 async with aclosing(self.cache.stream(key, sequence, self.pipeline, call.slots.release)) as items:
                     async for item in items:
@@ -272,10 +270,10 @@ class SegmentTranslator:
         await call.pace.turn()  # many streams may end in one step: others are sent their events in between
         yield self._read(job, attempt, completion, sequence.source_tokens)
 
-    async def refuse_unless_cached(self, refusal: QueueFull, key: bytes | None, sequence: EngineSequence) -> None:
-        """Raise the refusal of a call whose deadline cannot be met if the sequence needs the engine."""
-        if not await self.cache.needs_no_engine(key, sequence):
-            raise refusal
+    async def refuse_unless_cached(self, call: CallContext, key: bytes | None, sequence: EngineSequence) -> None:
+        """Refuse a call whose deadline cannot be met (`QueueFull`) if the sequence needs the engine."""
+        if call.slots.refusal is not None and not await self.cache.needs_no_engine(key, sequence):
+            call.slots.refuse()
 
     def _with_twice_the_limit(self, sequence: EngineSequence) -> EngineSequence | None:
         """The same sequence with an output of up to twice as many tokens; None where the window has no more."""

@@ -378,7 +378,7 @@ class TranslationService:
             in_flight_texts=self.calls.registry.in_flight,
             in_flight_characters=admission.characters,
             max_in_flight_characters=admission.limit,
-            refused=admission.refused,
+            refused=self.calls.refused,
             engine=engine,
             cache=self.cache.stats(),
             last_minute=self.rates.summary(),

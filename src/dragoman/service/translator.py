@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dragoman.pipelines.base import Pipeline
 from dragoman.service.cache import SegmentCache
@@ -28,6 +28,8 @@ from dragoman.text.confidence import ConfidenceModel, uncalibrated
 from dragoman.types import (
     Chat,
     Completion,
+    Delta,
+    EngineSequence,
     Event,
     Example,
     Features,
@@ -49,6 +51,8 @@ from wholetext.markup.segments import Joiner, Segment
 
 if TYPE_CHECKING:
     from dragoman.service.memories import CallMemory, Memories
+
+T = TypeVar("T")
 
 
 class TextAssembly:
@@ -263,6 +267,11 @@ class Translator:
         self._dispatcher = dispatcher
         self._turns = turns
 
+    @property
+    def refused(self) -> int:
+        """Calls that were refused since their deadlines cannot be met."""
+        return self._dispatcher.refused
+
     async def events(self, request: TranslationRequest, *, streamed: bool = False) -> AsyncGenerator[Event]:
         """Yield `Planned`, and then, as they come, each text when it is done, and where `streamed` its deltas before.
 
@@ -300,33 +309,22 @@ class Translator:
 
     async def _chat_events(self, call: CallContext, request: TranslationRequest, chat: Chat) -> AsyncGenerator[Event]:
         """Give a chat to the model as it is. Its answer is not checked: nobody knows what was asked for."""
-        pipeline, cache = self.segments.pipeline, self.segments.cache
         sequence = await call.wait_for(self.planner.chat_sequence(request, chat))
-        key = cache.key(sequence)
-        if call.slots.refusal is not None:
-            await self.segments.refuse_unless_cached(call.slots.refusal, key, sequence)
+        items = self._chat_items(call, sequence)
+        if call.slots.refusal is not None:  # it is answered without the engine, or refused
+            items = _replayed([item async for item in items])
         yield Planned()
-        await call.wait_for(call.slots.acquire())  # which is released with the call, or when a stream is generated
         completion: Completion | None = None
         is_shown = False
-        with requests.span("sequence") as span:
-            if span is not None:
-                span.submit(sequence)
-            if not call.streamed:
-                answer = pipeline.generate(sequence) if key is None else cache.generate(key, sequence, pipeline)
-                completion = await call.wait_for(answer)
-            else:
-                async with aclosing(cache.stream(key, sequence, pipeline, call.slots.release)) as items:
-                    while (item := await call.wait_for(anext(items, None))) is not None:
-                        if isinstance(item, Completion):
-                            completion = item
-                        else:
-                            is_shown = True
-                            yield TextDelta(0, item.text)
-            if completion is None:
-                raise AssertionError("a stream ended without a completion")
-            if span is not None:
-                span.complete(completion)
+        async with aclosing(items):
+            async for item in items:
+                if isinstance(item, Completion):
+                    completion = item
+                else:
+                    is_shown = True
+                    yield TextDelta(0, item.text)
+        if completion is None:
+            raise AssertionError("a stream ended without a completion")
         if call.streamed and not is_shown:  # it was in the cache
             yield TextDelta(0, completion.text)
         characters = sum(map(len, request.texts))
@@ -340,6 +338,31 @@ class Translator:
             timings=(completion.timings,) if completion.timings else (),
         )
         yield TextDone(0, translation)
+
+    async def _chat_items(self, call: CallContext, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
+        """Generate the answer of a chat, in a slot that is released with the call, or when a stream is generated.
+
+        Where the call takes no slot, nothing comes between the question whether it needs the engine and its answer.
+        """
+        pipeline, cache = self.segments.pipeline, self.segments.cache
+        key = cache.key(sequence)
+        await call.wait_for(call.slots.acquire())
+        with requests.span("sequence") as span:
+            if span is not None:
+                span.submit(sequence)
+            await call.wait_for(self.segments.refuse_unless_cached(call, key, sequence))
+            if not call.streamed:
+                answer = pipeline.generate(sequence) if key is None else cache.generate(key, sequence, pipeline)
+                completion = await call.wait_for(answer)
+                if span is not None:
+                    span.complete(completion)
+                yield completion
+                return
+            async with aclosing(cache.stream(key, sequence, pipeline, call.slots.release)) as items:
+                while (item := await call.wait_for(anext(items, None))) is not None:
+                    if isinstance(item, Completion) and span is not None:
+                        span.complete(item)
+                    yield item
 
     async def _items(self, call: CallContext, jobs: list[TextJob], wholes: Mapping[int, str]) -> AsyncGenerator[Item]:
         """Translate the segments of all texts. A call of one segment needs no task of its own."""
@@ -472,7 +495,7 @@ class Translator:
             raise failures.exceptions[0] from None
 
 
-async def _replayed(items: Sequence[Item]) -> AsyncGenerator[Item]:
+async def _replayed(items: Sequence[T]) -> AsyncGenerator[T]:
     for item in items:
         yield item
 

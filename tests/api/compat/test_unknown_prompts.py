@@ -17,6 +17,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from dragoman import phrasebook
 from dragoman.engine.spec import resolve
+from dragoman.errors import QueueFull
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.prompts.catalog import profiles
 from dragoman.prompts.encoder import PromptEncoder
@@ -24,12 +25,16 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.prompts.vendor import ChatTemplate
+from dragoman.service.cache import SegmentCache
+from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns
+from dragoman.service.planner import Planner
 from dragoman.service.service import TranslationService
+from dragoman.service.translator import Translator
 from dragoman.settings import AdmissionSettings, AuthSettings, CacheSettings, OpenAiSettings, ServerSettings, Settings
 from dragoman.storage.database import Database
 from dragoman.storage.keys import Keys
-from dragoman.types import Account, EngineSequence
-from tests.serving import model, served
+from dragoman.types import Account, Chat, EngineSequence, Planned, TextDone, TranslationRequest
+from tests.serving import HeldPipeline, model, served
 from tests.waiting import HANG_S
 
 CHATML = (
@@ -304,3 +309,35 @@ async def test_it_is_charged_to_its_key(tmp_path: Path) -> None:
 async def test_a_text_has_the_limit_of_texts() -> None:
     async with serving(server=ServerSettings(max_text_characters=CHARACTERS - 1)) as client:
         assert (await ask(client)).status_code == 413
+
+
+class FullQueue(Dispatcher):
+    """No deadline can be met."""
+
+    def refusal(self, call: CallSlots, deadline_s: float) -> QueueFull | None:
+        return QueueFull("the deadline cannot be met", retry_after_s=1)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_chat_without_a_slot_begins_no_generation_also_where_its_answer_is_dropped_meanwhile(
+    is_streamed: bool,
+) -> None:
+    cache, pipeline, dispatcher = SegmentCache(2**20), HeldPipeline(prompt_of), FullQueue(1)
+    await pipeline.start()
+    planner = Planner(PromptEncoder(CHAT, tokenizer()[0]), lengths(), pipeline.max_model_len)
+    over = Translator(pipeline, planner, dispatcher, LoopTurns(), cache)
+    chat = Chat((("user", "The train was late again."),))
+    request = TranslationRequest(("The train was late again.",), "und", chat=chat)
+    *_, generated = [event async for event in over.events(request)]
+    urgent = replace(request, deadline_s=HANG_S)
+    events = over.events(urgent, streamed=is_streamed)
+    assert await anext(events) == Planned()
+    cache.clear()
+    *_, done = [event async for event in events]
+    assert isinstance(generated, TextDone)
+    assert isinstance(done, TextDone)
+    assert (done.translation.text, done.translation.cached) == (generated.translation.text, 1)
+    with pytest.raises(QueueFull):
+        await anext(over.events(urgent, streamed=is_streamed))
+    assert (pipeline.generations, over.refused) == (1, 1)
+    await pipeline.shutdown()
