@@ -205,7 +205,8 @@ class SegmentTranslator:
                 if span is not None:
                     span.submit(sequence)
                 key = self.cache.key(sequence)
-                await self.refuse_unless_cached(call, key, sequence)
+                if call.slots.refusal is not None:
+                    await self.refuse_unless_cached(call, key, sequence)
                 if key is None:
                     completion = await self.pipeline.generate(sequence)
                 else:
@@ -246,7 +247,8 @@ class SegmentTranslator:
                 if span is not None:
                     span.submit(sequence)
                 key = self.cache.key(sequence)
-                await self.refuse_unless_cached(call, key, sequence)
+                if call.slots.refusal is not None:
+                    await self.refuse_unless_cached(call, key, sequence)
                 is_submitted = True
                 async with aclosing(self.cache.stream(key, sequence, self.pipeline, call.slots.release)) as items:
                     async for item in items:
@@ -272,7 +274,7 @@ class SegmentTranslator:
 
     async def refuse_unless_cached(self, call: CallContext, key: bytes | None, sequence: EngineSequence) -> None:
         """Refuse a call whose deadline cannot be met (`QueueFull`) if the sequence needs the engine."""
-        if call.slots.refusal is not None and not await self.cache.needs_no_engine(key, sequence):
+        if not await self.cache.needs_no_engine(key, sequence):
             call.slots.refuse()
 
     def _with_twice_the_limit(self, sequence: EngineSequence) -> EngineSequence | None:

@@ -350,7 +350,8 @@ class Translator:
         with requests.span("sequence") as span:
             if span is not None:
                 span.submit(sequence)
-            await call.wait_for(self.segments.refuse_unless_cached(call, key, sequence))
+            if call.slots.refusal is not None:
+                await call.wait_for(self.segments.refuse_unless_cached(call, key, sequence))
             if not call.streamed:
                 answer = pipeline.generate(sequence) if key is None else cache.generate(key, sequence, pipeline)
                 completion = await call.wait_for(answer)
