@@ -317,7 +317,8 @@ def _verb(clause: str) -> int:
 
 def _is_order(clause: str) -> bool:
     """Whether a clause begins with what to put into the answer, or says what the answer is."""
-    is_command = any(words(kind).match(clause, _verb(clause)) for kind in ("order", "adding"))
+    verb = _verb(clause)
+    is_command = any(words(kind).match(clause, verb) for kind in ("order", "adding"))
     return is_command or words("answer_is").search(clause) is not None
 
 
