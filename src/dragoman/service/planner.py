@@ -20,6 +20,7 @@ from dragoman.prompts.catalog import reworded_examples
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable, max_output_tokens
 from dragoman.prompts.profile import NO_OPTIONS
+from dragoman.prompts.tokenizer import most_tokens
 from dragoman.service.dispatcher import TimeSlices
 from dragoman.text import capitals, checks
 from dragoman.text.capitals import CapitalsWriter
@@ -480,11 +481,16 @@ class Planner:
         return examples if needed <= self._left_for_examples(job, shown, options) else ()
 
     def _left_for_examples(self, job: TextJob, shown: str, options: PromptOptions) -> int:
-        """How many tokens the examples of a prompt may have beside its text."""
-        source, target = job.source, job.request.target
-        needed = self.prompts.tokenizer.count(shown) * (1 + 2 * job.direction.ratio) + MARGIN_TOKENS
-        needed += self.prompts.overhead(source, target, options)
-        return min(self._example_tokens, int(self.max_model_len - needed))
+        """How many tokens the examples of a prompt may have beside its text.
+
+        The text's own are counted only where its characters do not tell that all examples fit.
+        """
+        needed = MARGIN_TOKENS + self.prompts.overhead(job.source, job.request.target, options)
+        for count in (most_tokens, self.prompts.tokenizer.count):
+            left = int(self.max_model_len - needed - count(shown) * (1 + 2 * job.direction.ratio))
+            if left >= self._example_tokens:
+                return self._example_tokens
+        return left
 
     def _examples(
         self, job: TextJob, shown: str, options: PromptOptions, similar: Sequence[Example]

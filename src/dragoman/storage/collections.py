@@ -131,9 +131,16 @@ class Collections:
 
     async def get(self, account_id: str, reference: str) -> StoredCollection:
         """Return what an account sees by this reference."""
-        return await self._database.read(
-            lambda connection: self._info(connection, self._row(connection, account_id, reference).id)
-        )
+
+        def read(connection: Connection) -> StoredCollection:
+            row = self._row(connection, account_id, reference)
+            return self._collection(row, self._counts(connection, self.table.c.id == row.id).get(row.id, ()))
+
+        return await self._database.read(read)
+
+    async def id_of(self, account_id: str, reference: str) -> str:
+        """Return the id of what an account sees by this reference: for calls, which need no more."""
+        return await self._database.read(lambda connection: str(self._row(connection, account_id, reference).id))
 
     async def rename(self, account_id: str, reference: str, name: str) -> StoredCollection:
         """Rename an account's own collection without a new version."""

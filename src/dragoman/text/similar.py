@@ -267,13 +267,13 @@ class SimilarTexts:
         """The places of the texts that have the most of the postings that were found, in proportion to all that they have."""
         if not len(found):
             return found
-        found.sort()
-        ends = np.flatnonzero(np.append(found[1:] != found[:-1], True)) + 1
-        shared = np.diff(ends, prepend=0)  # by text
-        from_above = np.cumsum(np.bincount(shared)[:0:-1])  # texts that have the most postings, one less, …
+        counts = np.bincount(found)  # by text
+        shared = counts[found]  # by posting: how many its text has
+        postings = np.bincount(shared)[:0:-1]  # of the texts that have the most, one less, …
+        from_above = np.cumsum(postings // np.arange(len(postings), 0, -1))
         least = max(len(from_above) - int(np.searchsorted(from_above, 4 * most)), 1)
-        is_best = shared >= least
-        places, shared = found[ends[is_best] - 1], shared[is_best]
+        places = np.flatnonzero(counts >= least)
+        shared = counts[places]
         is_there = ~left_out[places]
         places, shared = places[is_there], shared[is_there]
         if len(places) > most:

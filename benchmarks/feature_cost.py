@@ -1,0 +1,322 @@
+"""What features cost in requests a second, with a real model: confidence, similar entries as examples, an engine elsewhere.
+
+    python benchmarks/feature_cost.py CATALOGUES --model DIR --clients 25,128,256 --turns 3 --out results/feature-cost.json
+
+Messages of catalogues (`dragoman eval --adapt`) are translated by servers that run side by side on one GPU and are asked in turn:
+
+    dragoman                      its defaults, with a memory that no request uses
+    dragoman, three examples      the same server; requests use the memory, which has the other messages of the catalogues
+    dragoman, no confidence       without the tokens' log-probabilities
+    dragoman, KV cache auto       with a KV cache for the texts that the first server has recorded
+    vllm serve                    the same prompts as token ids
+    vllm serve, three examples    the same prompts with the same three examples
+    dragoman before vllm serve    a dragoman without an engine in front of it (`--engine-url`)
+
+Each load is one closed loop: `--warmup` seconds, then `--window` seconds in which answers count. All are sent the same texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import aiohttp
+import numpy as np
+import psutil
+from rapidfuzz import fuzz, process
+from streams import ENGINE
+
+from dragoman.prompts.catalog import profiles
+from dragoman.prompts.encoder import PromptEncoder
+from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.types import Example, PromptOptions
+from dragoman_bench.bench.measurement import Measurement
+from dragoman_bench.bench.servers import RunningServer, ServerCommand, dragoman_serve, serving, vllm_serve
+from dragoman_bench.bench.summary import nearest_rank
+from dragoman_bench.eval.catalogues import SOURCE, choose, read_catalogues
+from replicas import numbers, process_name
+
+EXAMPLES, LEAST = 3, 60.0
+_ENTRIES = 1_000  # of one call
+_RECORDED = 400  # texts before the KV cache is sized by them
+PLAIN, WITH_EXAMPLES, UNCALIBRATED = "dragoman", "dragoman, three examples", "dragoman, no confidence"
+SMALL, DIRECT, DIRECT_EXAMPLES = "dragoman, KV cache auto", "vllm serve", "vllm serve, three examples"
+ELSEWHERE = "dragoman before vllm serve"
+BESIDE = {
+    WITH_EXAMPLES: (PLAIN, DIRECT_EXAMPLES),
+    PLAIN: (UNCALIBRATED, DIRECT),
+    SMALL: (PLAIN,),
+    ELSEWHERE: (DIRECT,),
+    DIRECT_EXAMPLES: (DIRECT,),
+}
+"""What is compared with what, in the same turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text, its target, and the prompts of `vllm serve` without and with its most similar pairs as examples."""
+
+    source: str
+    target: str
+    prompts: Mapping[bool, Sequence[int]]
+    max_tokens: int
+
+
+@dataclass(slots=True)
+class Cell:
+    """What one load has seen. Times are seconds."""
+
+    latencies_s: list[float] = field(default_factory=list[float])
+    errors: int = 0
+    with_examples: int = 0
+    remembered: int = 0
+    prompt_tokens: int = 0
+
+
+class Asker:
+    """Sends a text to one server in one of the ways of `BESIDE`."""
+
+    def __init__(self, name: str, server: RunningServer, session: aiohttp.ClientSession, model: str) -> None:
+        self.name, self.server = name, server
+        self._session, self._model = session, model
+        self._has_examples = name in (WITH_EXAMPLES, DIRECT_EXAMPLES)
+        self.is_vllm = name in (DIRECT, DIRECT_EXAMPLES)
+
+    def body(self, text: Text, stop_ids: Sequence[int]) -> tuple[str, dict[str, Any]]:
+        if self.is_vllm:
+            prompt = list(text.prompts[self._has_examples])
+            asked = {"model": self._model, "prompt": prompt, "max_tokens": text.max_tokens, "temperature": 0}
+            return "/v1/completions", {**asked, "stop_token_ids": list(stop_ids)}
+        memory = text.target if self._has_examples else False
+        body = {"text": text.source, "source": SOURCE, "target": text.target, "memory": memory}
+        return "/v1/translate", body
+
+    async def ask(self, text: Text, stop_ids: Sequence[int], cell: Cell, counted_s: tuple[float, float]) -> None:
+        path, body = self.body(text, stop_ids)
+        began_s = monotonic()
+        try:
+            async with self._session.post(self.server.url + path, json=body) as reply:
+                answer = await reply.json()
+                failed = reply.status != 200
+        except (aiohttp.ClientError, TimeoutError):
+            failed, answer = True, {}
+        if not counted_s[0] <= monotonic() < counted_s[1]:
+            return
+        if failed:
+            cell.errors += 1
+            return
+        cell.latencies_s.append(monotonic() - began_s)
+        cell.prompt_tokens += (answer.get("usage") or {}).get("prompt_tokens", 0)
+        for one in answer.get("translations", []):
+            cell.with_examples += bool(one.get("examples"))
+            cell.remembered += bool(one.get("memory"))
+
+
+def cpu_s(server: RunningServer) -> tuple[float, float]:
+    """CPU seconds so far of a server's processes without its engine's, and of the engine's."""
+    own, engine = 0.0, 0.0
+    for one in server.tree():
+        with suppress(psutil.Error):
+            times = one.cpu_times()
+            if any(title in process_name(one) for title in ENGINE):
+                engine += times.user + times.system
+            else:
+                own += times.user + times.system
+    return own, engine
+
+
+async def load(
+    asker: Asker, texts: Sequence[Text], stop_ids: Sequence[int], clients: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """One closed loop."""
+    cell, places = Cell(), iter(range(10**9))
+    began_s = monotonic()
+    from_s, until_s = began_s + options.warmup, began_s + options.warmup + options.window
+
+    async def client() -> None:
+        while monotonic() < until_s:
+            await asker.ask(texts[next(places) % len(texts)], stop_ids, cell, (from_s, until_s))
+
+    async def watched() -> list[float]:
+        await asyncio.sleep(options.warmup)
+        first, client_first = cpu_s(asker.server), psutil.Process().cpu_times()
+        await asyncio.sleep(options.window)
+        last, client_last = cpu_s(asker.server), psutil.Process().cpu_times()
+        used = [later - earlier for earlier, later in zip(first, last, strict=True)]
+        return [*used, client_last.user + client_last.system - client_first.user - client_first.system]
+
+    *_, used = await asyncio.gather(*(client() for _ in range(clients)), watched())
+    count = len(cell.latencies_s)
+    return {
+        "requests_per_s": round(count / options.window, 1),
+        "p50_ms": round(1000 * nearest_rank(cell.latencies_s, 50), 1) if count else None,
+        "p99_ms": round(1000 * nearest_rank(cell.latencies_s, 99), 1) if count else None,
+        "errors": cell.errors,
+        "server_cpu_ms_per_request": round(1000 * used[0] / max(1, count), 3),
+        "server_cpu_share": round(used[0] / options.window, 3),
+        "engine_cpu_share": round(used[1] / options.window, 3),
+        "client_cpu_share": round(used[2] / options.window, 3),
+        "had_examples": cell.with_examples,
+        "remembered": cell.remembered,
+        "prompt_tokens": cell.prompt_tokens,
+    }
+
+
+def prepared(options: argparse.Namespace) -> tuple[list[Text], dict[str, Sequence[tuple[str, str]]], tuple[int, ...]]:
+    """The texts, the entries of the memories by target, and the ids that end an output."""
+    inputs = choose(read_catalogues(options.catalogues), options.targets, options.number, 0)
+    encoder = PromptEncoder(profiles()[options.profile], TextTokenizer.load(Path(options.model)))
+    by_target: dict[str, list[str]] = defaultdict(list)
+    for one in inputs.texts:
+        by_target[one.target].append(one.source)
+    found: list[Text] = []
+    for target, sources in by_target.items():
+        pairs = inputs.memories[target]
+        scores = process.cdist(sources, [source for source, _ in pairs], scorer=fuzz.ratio, workers=-1)
+        for source, row in zip(sources, scores, strict=True):
+            best = [int(place) for place in np.argsort(row)[-EXAMPLES:] if row[place] >= LEAST]
+            examples = tuple(Example(*pairs[place]) for place in best)
+            both = [encoder.encode(source, SOURCE, target, PromptOptions(examples=some)) for some in ((), examples)]
+            prompts = {bool(number): tuple(one.token_ids) for number, one in enumerate(both)}
+            found.append(Text(source, target, prompts, 4 * both[0].source_tokens + 48))
+    np.random.default_rng(1).shuffle(found)  # type: ignore[arg-type]
+    return found, dict(inputs.memories), tuple(encoder.sampling.stop_token_ids)
+
+
+async def remember(session: aiohttp.ClientSession, url: str, memories: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """Store a memory for each target."""
+    for target, pairs in memories.items():
+        await session.post(f"{url}/v1/memories", json={"name": target}, raise_for_status=True)
+        for begin in range(0, len(pairs), _ENTRIES):
+            entries = [{"text": text, "translation": other} for text, other in pairs[begin : begin + _ENTRIES]]
+            body = {"source": SOURCE, "target": target, "entries": entries}
+            await session.post(f"{url}/v1/memories/{target}/entries", json=body, raise_for_status=True)
+
+
+async def measure(found: Measurement, options: argparse.Namespace) -> None:
+    """Start the servers one after the other, then measure the loads in turn. Raises ServerFault."""
+    texts, memories, stop_ids = await asyncio.to_thread(prepared, options)
+    data, interrupted, logs = found.data, asyncio.Event(), options.logs.resolve()
+    data |= {"texts": len(texts), "entries": {target: len(pairs) for target, pairs in memories.items()}, "start_s": {}}
+    data["rows"] = []
+    shared = {"model": options.model, "gpu-memory-utilization": options.memory_share, "max-model-len": 4096}
+    own = {**shared, "profile": options.profile}
+    traffic = {"traffic-folder": str(logs / "traffic")}
+    memory = {"storage-url": f"sqlite:///{logs}/dragoman.db"}
+
+    async with AsyncExitStack() as stack:
+        timeout = aiohttp.ClientTimeout(total=120)
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
+        )
+
+        async def started(name: str, command: ServerCommand) -> RunningServer:
+            folder = logs / name.replace(" ", "-").replace(",", "")
+            server = await stack.enter_async_context(serving(command, folder / "server.log", interrupted))
+            data["start_s"][name] = server.start_s
+            print(f"{name}: ready after {server.start_s:.0f} s", flush=True)
+            return server
+
+        def dragoman(name: str, **flags: Any) -> ServerCommand:
+            return dragoman_serve(name, {**own, **flags}, logs / f"{name.replace(' ', '-')}.engine.log")
+
+        plain = await started(PLAIN, dragoman(PLAIN, **traffic, **memory))
+        await remember(session, plain.url, memories)
+        askers = [Asker(name, plain, session, options.model) for name in (PLAIN, WITH_EXAMPLES)]
+        await warm_up(askers, texts, stop_ids)
+        server = await started(UNCALIBRATED, dragoman(UNCALIBRATED, **{"token-logprobs": "false"}))
+        askers.append(Asker(UNCALIBRATED, server, session, options.model))
+        server = await started(SMALL, dragoman(SMALL, **{"kv-cache-memory-bytes": "auto"}, **traffic))
+        askers.append(Asker(SMALL, server, session, options.model))
+        vllm = await started(DIRECT, vllm_serve(DIRECT, options.model, {**shared, "disable-uvicorn-access-log": True}))
+        askers += [Asker(name, vllm, session, options.model) for name in (DIRECT, DIRECT_EXAMPLES)]
+        front = {"model": options.model, "profile": options.profile, "engine-url": vllm.url, "remote-slots": 1024}
+        server = await started(ELSEWHERE, dragoman_serve(ELSEWHERE, front, logs / "front.log"))
+        askers.append(Asker(ELSEWHERE, server, session, options.model))
+        await warm_up(askers, texts, stop_ids)
+        for turn in range(options.turns):
+            for clients in options.clients:
+                for asker in askers if turn % 2 == 0 else reversed(askers):
+                    row = {"turn": turn, "clients": clients, "server": asker.name}
+                    row |= await load(asker, texts, stop_ids, clients, options)
+                    data["rows"].append(row)
+                    print(json.dumps(row), flush=True)
+                    found.write(options.out)
+        async with session.get(f"{plain.url}/v1/stats") as reply:
+            data["preemptions"] = {PLAIN: (await reply.json()).get("engine", {}).get("preemptions")}
+        small = next(one for one in askers if one.name == SMALL)
+        async with session.get(f"{small.server.url}/v1/stats") as reply:
+            data["stats_of_small"] = (await reply.json()).get("engine")
+            data["preemptions"][SMALL] = (data["stats_of_small"] or {}).get("preemptions")
+    data["compared"] = compared(data["rows"])
+    found.write(options.out)
+
+
+async def warm_up(askers: Sequence[Asker], texts: Sequence[Text], stop_ids: Sequence[int]) -> None:
+    """Texts of each kind, so that graphs, caches and the memory's index are there."""
+    for asker in askers:
+        slots, cell = asyncio.Semaphore(64), Cell()
+
+        async def one(text: Text, asker: Asker = asker, slots: asyncio.Semaphore = slots, cell: Cell = cell) -> None:
+            async with slots:
+                await asker.ask(text, stop_ids, cell, (0.0, inf))
+
+        await asyncio.gather(*(one(text) for text in texts[:_RECORDED]))
+        print(
+            f"{asker.name}: {len(cell.latencies_s)} answers, {cell.errors} errors, {cell.with_examples} with examples"
+        )
+
+
+def compared(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Requests a second of one way beside another's in the same turn: the median of the turns' ratios, least and greatest."""
+    by = {(row["server"], row["clients"], row["turn"]): row["requests_per_s"] for row in rows}
+    found: list[dict[str, Any]] = []
+    for name, others in BESIDE.items():
+        for other in others:
+            for clients in sorted({row["clients"] for row in rows}):
+                turns = {row["turn"] for row in rows if row["clients"] == clients}
+                pairs = [(by.get((name, clients, turn)), by.get((other, clients, turn))) for turn in sorted(turns)]
+                ratios = [one / two for one, two in pairs if one and two]
+                if ratios:
+                    of_pair = {
+                        "median": round(statistics.median(ratios), 3),
+                        "ratios": [round(one, 3) for one in ratios],
+                    }
+                    found.append({"server": name, "beside": other, "clients": clients, **of_pair})
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("catalogues", type=Path, nargs="+")
+    parser.add_argument("--model", required=True, help="a folder")
+    parser.add_argument("--profile", default="chat")
+    parser.add_argument("--targets", type=lambda text: text.split(","), default=["de", "fr", "ja"])
+    parser.add_argument("--number", type=int, default=200, help="texts of each language and band of similarity")
+    parser.add_argument("--clients", type=numbers, default=[25, 128, 256])
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--warmup", type=float, default=1.5, help="seconds")
+    parser.add_argument("--window", type=float, default=4.0, help="seconds")
+    parser.add_argument("--memory-share", type=float, default=0.2, help="of the GPU's memory, for each engine")
+    parser.add_argument("--logs", type=Path, default=Path(".dragoman/feature-cost"))
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args(arguments)
+    named = ("model", "profile", "targets", "number", "warmup", "window", "memory_share")
+    found = Measurement.begin("feature-cost", **{name: getattr(options, name) for name in named})
+    found.run(measure(found, options))
+    found.write(options.out)
+    print(json.dumps(found.data.get("compared")))
+
+
+if __name__ == "__main__":
+    main()
