@@ -209,8 +209,8 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
     data, interrupted, logs = found.data, asyncio.Event(), options.logs.resolve()
     data |= {"texts": len(texts), "entries": {target: len(pairs) for target, pairs in memories.items()}, "start_s": {}}
     data["rows"] = []
-    shared = {"model": options.model, "gpu-memory-utilization": options.memory_share, "max-model-len": 4096}
-    own = {**shared, "profile": options.profile}
+    engine = {"gpu-memory-utilization": options.memory_share, "max-model-len": 4096}
+    own = {**engine, "model": options.model, "profile": options.profile}
     traffic = {"traffic-folder": str(logs / "traffic")}
     memory = {"storage-url": f"sqlite:///{logs}/dragoman.db"}
 
@@ -238,7 +238,7 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
         askers.append(Asker(UNCALIBRATED, server, session, options.model))
         server = await started(SMALL, dragoman(SMALL, **{"kv-cache-memory-bytes": "auto"}, **traffic))
         askers.append(Asker(SMALL, server, session, options.model))
-        vllm = await started(DIRECT, vllm_serve(DIRECT, options.model, {**shared, "disable-uvicorn-access-log": True}))
+        vllm = await started(DIRECT, vllm_serve(DIRECT, options.model, {**engine, "disable-uvicorn-access-log": True}))
         askers += [Asker(name, vllm, session, options.model) for name in (DIRECT, DIRECT_EXAMPLES)]
         front = {"model": options.model, "profile": options.profile, "engine-url": vllm.url, "remote-slots": 1024}
         server = await started(ELSEWHERE, dragoman_serve(ELSEWHERE, front, logs / "front.log"))

@@ -353,6 +353,27 @@ async def test_a_database_that_fails_costs_no_translation(
     )
 
 
+async def test_a_memory_is_named_without_the_database_and_a_new_name_counts_at_once(
+    service: TranslationService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as other:
+        id = await remember(other, [("Good morning.", "おはよう。")], account=A.id)
+        with monkeypatch.context() as patched:
+            patched.setattr(MemoryStore, "id_of", fail)
+            with pytest.raises(StorageUnavailable):  # this server has not read the versions since
+                await service.memories.id_of(A.id, id)
+        assert await service.memories.id_of(A.id, id) == id
+        await service.memories.refresh()
+        monkeypatch.setattr(MemoryStore, "id_of", fail)
+        assert await service.memories.id_of(A.id, "m") == await service.memories.id_of(A.id, id) == id
+        with pytest.raises(StorageUnavailable):
+            await service.memories.id_of(B.id, id)
+        await service.memories.changed(service.memories.store.rename(A.id, id, "renamed"))
+        assert await service.memories.id_of(A.id, "renamed") == id
+        with pytest.raises(StorageUnavailable):
+            await service.memories.id_of(A.id, "m")
+
+
 @pytest.mark.parametrize("failing", [("digests", "find"), ("versions", "digests", "find"), ("find",)])
 async def test_what_a_server_has_stored_it_knows_though_the_database_fails_in_the_next_instant(
     service: TranslationService, monkeypatch: pytest.MonkeyPatch, failing: tuple[str, ...]

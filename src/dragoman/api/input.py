@@ -356,7 +356,7 @@ async def memories_of(service: TranslationService, account: Account, chosen: boo
     """The ids of the memories that a call uses: the one that it names, none, or None for all. Raises `UnknownMemory`."""
     if isinstance(chosen, bool):
         return None if chosen else ()
-    return (await service.memories.store.id_of(account.id, chosen),)
+    return (await service.memories.id_of(account.id, chosen),)
 
 
 def _seconds(header: str) -> float:

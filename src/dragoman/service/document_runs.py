@@ -404,7 +404,7 @@ class DocumentRuns:
         entries, key = await self._glossary(document, options)
         memories: tuple[str, ...] | None = None if options.memory else ()
         if isinstance(options.memory, str):
-            memories = (await self._parts.memories.store.id_of(account.id, options.memory),)
+            memories = (await self._parts.memories.id_of(account.id, options.memory),)
         return TranslationRequest(
             tuple(texts),
             document.target,

@@ -139,6 +139,7 @@ class _Index:
 
     id: str
     wanted: int  # its version
+    name: str | None = None  # once the versions have been read
     has_examples: bool = False  # for texts that are similar to its own
     is_shared: bool = False
     loaded: int = 0  # of the entries that are known
@@ -308,7 +309,7 @@ class Memories:
             for one in await self.store.versions():
                 index = self._of_account.get(one.account_id, {}).get(one.id) or _Index(one.id, one.version)
                 index.has_examples, index.wanted = self.examples.has(one.account_id, one.name), one.version
-                index.is_shared = one.is_shared
+                index.name, index.is_shared = one.name, one.is_shared
                 found.setdefault(one.account_id, {})[one.id] = index
             for account_id, indexes in self._of_account.items():
                 for index in indexes.values():
@@ -334,6 +335,18 @@ class Memories:
                     own = (entry for _, entry in self._own.values() if entry.memory_id == index.id)
                     index.insert((entry.source, entry.target, entry.digest) for entry in own)  # some stored meanwhile
                 index.loaded = wanted
+
+    async def id_of(self, account_id: str, reference: str) -> str:
+        """Return the id of the memory that a call names, by its name the account's own before a shared one.
+
+        The database is asked only for what the versions do not have: a call would wait for it, and for its thread. Raises
+        `UnknownMemory`.
+        """
+        for seen in (self._of_account.get(account_id, {}), self._shared):
+            for index in seen.values():
+                if reference in (index.id, index.name):
+                    return index.id
+        return await self.store.id_of(account_id, reference)
 
     async def of_call(self, request: TranslationRequest) -> CallMemory | None:
         """Return the memories that serve a call; None where none does, which costs no time."""

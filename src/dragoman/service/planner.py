@@ -486,8 +486,8 @@ class Planner:
         The text's own are counted only where its characters do not tell that all examples fit.
         """
         needed = MARGIN_TOKENS + self.prompts.overhead(job.source, job.request.target, options)
-        for count in (most_tokens, self.prompts.tokenizer.count):
-            left = int(self.max_model_len - needed - count(shown) * (1 + 2 * job.direction.ratio))
+        for counting in (most_tokens, self.prompts.tokenizer.count):
+            left = int(self.max_model_len - needed - counting(shown) * (1 + 2 * job.direction.ratio))
             if left >= self._example_tokens:
                 return self._example_tokens
         return left

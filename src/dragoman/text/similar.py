@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class _Texts:
         ends = [one.ends[1:] + begin for one, begin in zip(some, begins[:-1], strict=True)]
         return cls(b"".join([one.joined for one in some]), np.concatenate([begins[:1], *ends]))
 
-    def at(self, places: NDArray[np.uint32]) -> list[str]:
+    def at(self, places: NDArray[Any]) -> list[str]:
         bounds = zip(self.ends[places].tolist(), self.ends[places + 1].tolist(), strict=True)
         return [self.joined[begin:end].decode("utf-8", "surrogatepass") for begin, end in bounds]
 
@@ -235,7 +235,7 @@ class SimilarTexts:
         arrays = (self.digests, self._keys, self._begins, self._postings, self._sizes)
         return sum(one.nbytes for one in arrays) + self._texts.nbytes + self._translations.nbytes
 
-    def entries(self, places: NDArray[np.uint32]) -> list[tuple[int, str, str]]:
+    def entries(self, places: NDArray[Any]) -> list[tuple[int, str, str]]:
         """Return the digests, texts and translations of these places."""
         return [*zip(self.digests[places].tolist(), self._texts.at(places), self._translations.at(places), strict=True)]
 
@@ -263,7 +263,7 @@ class SimilarTexts:
         parts = zip(begins[order].tolist(), ends[order].tolist(), strict=True)
         return np.concatenate([self._postings[:0], *(self._postings[begin:end] for begin, end in parts)])
 
-    def _best(self, found: NDArray[np.uint32], most: int, left_out: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    def _best(self, found: NDArray[np.uint32], most: int, left_out: NDArray[np.bool_]) -> NDArray[Any]:
         """The places of the texts that have the most of the postings that were found, in proportion to all that they have."""
         if not len(found):
             return found
