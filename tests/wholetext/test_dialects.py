@@ -116,8 +116,14 @@ FOUND = {
         'Words *words*{: .x}\n{: .words}\n\n# Words {#words .x}\n\n![Words](a){ width="3" title="Title words" }',
         ["Words <g1>words</g1>", "Words", "Words", "Title words"], "",
     ),
+    "subscript": ("H~2~O words~words~ 1~2, 3~", ["H<g1>2</g1>O words<g2>words</g2> 1~2, 3~"], ""),
+    "callout of a word": ("NOTE: Words\nand words\n\n> WARNING:\n> Words", ["Words\nand words", "Words"], "mkdocs"),
     "span": ("Words [words]{.x}", ["Words <g1>words</g1>"], ""),
-    "reference apart": ("Words [more words]\n[a b] [c d]\n\n[a b]: words", ["Words <g1>more words</g1> [c d]"], "mkdocs"),
+    "reference apart": ("Words [more words] [a b] [c d]\n\n[a b]: words", ["Words <g1>more words</g1> [c d]"], "mkdocs"),
+    "reference to elsewhere": (
+        "Words [`words` words][words.words] [more\nwords]\n[words] [`words`][]",
+        ["Words <g1><x2/> words</g1> <g3>more\nwords</g3> <x4/>"], "",
+    ),
     "address with spaces": (
         "Words [more words](Some words.md), ![](a b.png) [words](see words)",
         ["Words <g1>more words</g1>, <x2/> [words](see words)"], "",
@@ -131,6 +137,10 @@ FOUND = {
     "inclusion": ("[!INCLUDE [words](words.md)]\n\nWords", ["Words"], ""),
     "citation": ("Words [@words2020, p. 3]", ["Words <x1/>"], ""),
     "reference": ("Words @fig-words words", ["Words <x1/> words"], "quarto"),
+    "lettered item": (
+        "1.  Words\n\n    a.  More words\n    b)  Words\n\n        Even more\n\n(iv) Words\n\nB.  Words\n\nI. Words",
+        ["Words", "More words", "Words", "Even more", "Words", "Words", "I. Words"], "quarto",
+    ),
     "numbered example": (
         "(@good) Words\n\nMore words (@good)\n\n(@) Even more\n(@)  Most\n     words\n\n     All words\n\n> (@) Words",
         ["<x1/> Words", "More words <x1/>", "Even more", "Most\nwords", "All words", "Words"], "",
@@ -187,6 +197,7 @@ def test_bytes_that_no_text_covers_are_the_source(dialect: str) -> None:
         "=== not a title",
         "Write to us (@) or (@",
         "a | b || c",
+        "a. Words\nb) Words\nNOTE: Words", "1~2 or ~3 and foo~/bar~1",
         "3 < 4 > 2, {", "} a {", "[[", "]]", "{{ a", "\\begin{a} b", "*a* **b** c：**d** e",
     ],
 )  # fmt: skip
@@ -228,6 +239,8 @@ def test_a_value_does_not_end_its_quotes() -> None:
         ("words {ref}`a`", "md", "myst"),
         ("```{r}\nwords\n```", "md", "myst"),
         ("words [@a]", "md", "quarto"),
+        ("words [@a][]", "md", ""),
+        ("words [@a]\n\n[@a]: words", "md", ""),
         ('words\n\n```ts\nimport a from "b"\n```', "md", ""),
         ("<script setup>\nimport a from 'b'\n</script>\n\nwords", "md", ""),
         ("import a from 'b'\n\n<!-- words -->", "md", ""),
@@ -313,6 +326,31 @@ def test_code_stays(text: str, dialect: str) -> None:
     assert "code" in result
     assert "CODE" not in result
     assert "Words" not in result
+
+
+def test_a_backslash_is_written_as_the_source_does() -> None:
+    assert reading.written(read("Type \\\\u00a0\\", "quarto"), swapped) == "tYPE \\\\U00A0\\"
+    assert reading.written(read("(a) one\nB\\)\nx", "quarto"), swapped) == "(a) ONE\nb\\)\nX"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See [the `a` text][a.b] and [`a.b`][].\n\n[c]: d",
+        "See [the text][c] and [one]\n[more].",
+        "> See [the\n> text][a.b]",
+    ],
+)
+def test_a_label_that_the_file_does_not_define_stays(text: str) -> None:
+    read_again = reading.written(read(text), swapped)
+    for kept in re.findall(r"\[a\.b\]|`[^`]*`|\[c\]|\[more\]", text):
+        assert kept in read_again
+    assert "\\" not in read_again
+    assert "text" not in read_again
+
+
+def test_lines_between_brackets_are_two_texts_where_a_label_is_defined() -> None:
+    assert reading.texts(read("[one]\n[two]\n\n[two]: a")) == ["[one]\n<g1>two</g1>"]
 
 
 def test_braces_that_the_source_escapes_are_escaped() -> None:

@@ -67,6 +67,7 @@ def test_options_of_commands_are_kept_and_dashes_are_not(text: str, options: lis
         *("https://example.com/a?b=c&d=%20#e", "http://a.b/c_(d)", "www.example.com", "ftp://h/x", "http://[::1]:80/"),
         *("mailto:a@b.de", "tel:+491234", "git+ssh://a.b/c", "example.com", "github.com/a/b?c=d"),
         *("first.last+tag@mail.example.co.uk", "@john_doe", "@user@mastodon.social", "@scope/package"),
+        *("owner/repo#12", "my-org/a.b_c#4711"),
         *(":smile:", ":+1:", "😀", "👩‍👩‍👧", "🇩🇪", "1️⃣", "👍🏽", "❤️", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "ℹ️", "©", "®", "™"),
         *("`code`", "`a b`", "``a`b``", "```\na\nb\n```"),
         *("/usr/bin/env", "~/docs", "./run.sh", "../a/b", "src/app/main.py", "README.md", "Node.js", ".gitignore"),

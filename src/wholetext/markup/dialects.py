@@ -58,7 +58,8 @@ ATTRIBUTE_LIST = rf"\{{:?[ \t]*+(?:{_ATTRIBUTE}[ \t]*+)++\}}"
 _KRAMDOWN_LIST = r"\{:[^{}\n]{0,300}\}"
 _END = r"[ \t]*+(?=\r?$)"
 _MDX = frozenset({"mdx"})
-_WITH_OLD_RULES = frozenset({"mkdocs", "jekyll"})
+WITH_OLD_RULES = frozenset({"mkdocs", "jekyll"})
+"""Dialects in which a space or a line end may be between the text of a link and its label."""
 _CITING = frozenset({"quarto", "myst"})
 _NAME = r"[A-Za-z][\w-]*+"
 _PATH = r"[^\s()\[\]]"
@@ -116,12 +117,18 @@ NOTATIONS: tuple[Notation, ...] = (
         r"\*\[[^\[\]\n]{1,100}\]:[ \t]*+", first=True),
     Notation("callout", "Obsidian, GitHub, Microsoft Learn", f"{_OBSIDIAN}callouts", "title",
         r"\[![A-Za-z][\w /-]{0,40}(?:\|[^\[\]\n]{0,100})?\][+-]?[ \t]*+", first=True, quoted=True),
+    Notation("callout of a word", "markdown-callouts", "https://oprypin.github.io/markdown-callouts/", "single",
+        r"[A-Z]{3,20}:(?=\s)", first=True, only=frozenset({"mkdocs"})),
     Notation("definition", "PHP Markdown Extra, kramdown, Pandoc, MkDocs", f"{_KRAMDOWN}#definition-lists", "item",
         r"(?<![^\n]):[ \t]{1,3}(?=[^\s:|-])", first=True),
     Notation("field", "MyST", "https://myst-parser.readthedocs.io/en/latest/syntax/optional.html#field-lists", "item",
         r"(?<![^\n]):[A-Za-z][\w .*-]{0,60}:[ \t]{1,3}(?=\S)", first=True, only=frozenset({"myst"})),
     Notation("numbered example", "Pandoc, Quarto", f"{_PANDOC}#numbered-example-lists", "item",
         r"\(@\)[ \t]++(?=\S)", first=True),
+    Notation("lettered item", "Pandoc, Quarto", f"{_PANDOC}#extension-fancy_lists", "item",
+        r"(?:\(?(?:[A-Za-z]|[ivxlcdm]{2,6}|[IVXLCDM]{2,6})\)|(?:[a-z]|[ivxlcdm]{2,6}|#)\."
+        r"|(?:[A-Z]|[IVXLCDM]{2,6})\.(?=[ \t]{2}))"
+        r"(?:[ \t]++(?=\S)|(?=\r?\n[ \t>]*+\S))", first=True, only=frozenset({"quarto"})),
     Notation("target", "MyST", f"{_MYST}cross-references", "line", rf"\([^()\s]{{1,100}}\)={_END}", first=True),
     Notation("comment line", "MyST", f"{_MYST}typography", "line", r"%[ \t][^\n]*+", first=True, only=frozenset({"myst"})),
     Notation("break of blocks", "MyST", f"{_MYST}blocks", "line", rf"\+\+\+(?:[ \t]++[\[{{][^\n]*+)?{_END}", first=True),
@@ -175,8 +182,12 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("span", "Pandoc, MyST", f"{_PANDOC}#extension-bracketed_spans", "pair",
         rf"(?<![!\]\\])\[(?P<text>[^\[\]\n]{{1,300}})\]{ATTRIBUTE_LIST}"),
     Notation("reference apart", "Python-Markdown, kramdown", "https://daringfireball.net/projects/markdown/syntax#link", "pair",
-        r"(?<![!\]\\])\[(?P<text>[^\[\]\n]{1,300})\](?:[ ]|[ ]?\r?\n[ ]{0,3})\[[^\[\]\n]{1,200}\](?![(\[:])",
-        only=_WITH_OLD_RULES),
+        r"(?<![!\]\\])\[(?P<text>[^\[\]\n]{1,300})\][ ](?:\r?\n[ ]{0,3})?\[[^\[\]\n]{1,200}\](?![(\[:])",
+        only=WITH_OLD_RULES),
+    Notation("reference to elsewhere", "mkdocs-autorefs, MkDocs with snippets", "https://mkdocstrings.github.io/autorefs/",
+        "pair",
+        r"(?<![!\]\\])\[(?:(?P<text>(?:[^\[\]\n]|\n(?![ \t>]*+\r?$)){1,300})\](?:\r?\n[ \t>]*+)?\[(?!\^)[^\[\]\n\\]{1,200}"
+        r"|`[^`\n]{1,200}`\]\[)\](?![(\[])"),
     Notation("address with spaces", "Pandoc, Typora, Obsidian", f"{_PANDOC}#inline-links-1", "pair",
         r"(?<![!\]\\])!?\[(?P<text>[^\[\]\n]{0,300})\]\("
         r"(?=[^()\n ]{1,300}+[ ])(?=[^()\n]{0,300}(?:://|\.[A-Za-z0-9]{2,5}[ ]?\)))"
@@ -211,6 +222,8 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("keys", "MkDocs", f"{_PYMDOWNX}keys/", "word", r"(?<![\w+])\+\+[\w-]{1,30}(?:\+[\w-]{1,30}){0,8}\+\+(?![\w+])"),
     Notation("highlight", "Obsidian, MkDocs, Typora", f"{_OBSIDIAN}syntax", "pair",
         r"(?<![=\w])==(?P<text>[^\s=|](?:[^=|\n]{0,500}[^\s=|])?)==(?![=\w])"),
+    Notation("subscript", "Pandoc, MkDocs, markdown-it", f"{_PANDOC}#extension-superscript-subscript", "pair",
+        r"(?<=[^\W_])~(?P<text>[^\s~|\\/]{1,60})~(?!~)"),
     Notation("insertion", "MkDocs", f"{_PYMDOWNX}caret/", "pair",
         r"(?<!\^)\^\^(?P<text>[^\s^|](?:[^\^|\n]{0,500}[^\s^|])?)\^\^(?!\^)"),
     Notation("comment", "Obsidian", f"{_OBSIDIAN}syntax#Comments", "until",
@@ -263,7 +276,7 @@ _TELL_TALES = (
         r"|\|[ ]?(?:relative|absolute)_url\b|^\{:[ ]?[.#]"),
     ("mkdocs", ("!!! ", "??? ", "=== \"", ":material-", ":octicons-", "{ .md-"),
         r"^[ ]*(?:!!! [a-z]|\?\?\?\+? [a-z]|===[+!]? \")|:(?:material|octicons)-[a-z-]+:|\{ \.md-"),
-    ("quarto", ("{.callout-", "```{", "[@", "{#"), r"^```\{(?:r|python|julia|ojs)\b|\[@[\w:-]+\]|\{\.callout-"
+    ("quarto", ("{.callout-", "```{", "[@", "{#"), r"^```\{(?:r|python|julia|ojs)\b|\[@[\w:-]+\](?![(\[:])|\{\.callout-"
         r"|\{#(?:fig|tbl|sec|eq)-"),
 )  # fmt: skip
 """Of a dialect: what a text must have for its pattern to be tried, and notations that no other one has."""
@@ -278,7 +291,7 @@ def guessed(text: str, extension: str = "") -> str:
     text = _without_code(text)
     for name, signs, pattern in _TELL_TALES:
         if any(sign in text for sign in signs) and re.search(pattern, text, re.MULTILINE):
-            return name if name != "mdx" or not _NO_MDX.search(text) else ""
+            return name if name not in _EXCLUDED or not _EXCLUDED[name].search(text) else ""
     return ""
 
 
@@ -286,6 +299,8 @@ _FENCE = re.compile(r"[ \t>]*+(?:[-*+][ \t]++|\d{1,9}[.)][ \t]++)?(`{3,}|~{3,})[
 _SCRIPT = re.compile(r"[ \t]*+<(script|style)\b", re.IGNORECASE)
 _NO_MDX = re.compile(r"^[ \t]*+<(?:!--|script\b|style\b)", re.MULTILINE | re.IGNORECASE)
 """HTML that MDX refuses."""
+_EXCLUDED = {"mdx": _NO_MDX, "quarto": re.compile(r"^ {0,3}\[@[^\[\]\n]{1,200}\]:", re.MULTILINE)}
+"""What a file of a dialect cannot have; where a label begins with `@`, what looks like a citation is a link to it."""
 
 
 def _without_code(text: str) -> str:

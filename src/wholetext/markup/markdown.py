@@ -341,12 +341,22 @@ class _Reader:
                 self._items.append(one)
 
     def _end_block(self) -> None:
+        if self._masks.dialect == "quarto" and self._parts:
+            self._end_with_backslash()
         self._end_text()
         items, self._items, self._characters = self._items, [], 0
         if items:
             for block in cut_at_lines(items) if self._has_lines else (items,):
                 self._done += self._built(block)
             self._has_lines = False
+
+    def _end_with_backslash(self) -> None:
+        """Keep a backslash that ends a block, which CommonMark shows, and Pandoc reads as a line break."""
+        text, source = self._parts[-1]
+        if text == source and text.endswith("\\"):
+            self._parts[-1] = (text[:-1], text[:-1])
+            self._end_text()
+            self._items.append(InlineItem("single", "\\"))
 
     def _built(self, items: list[InlineItem]) -> list[Piece]:
         context = _Context.of(items, self._container, self._has_labels, self._masks.dialect)
@@ -409,7 +419,7 @@ class _Context:
                     raw.append(character)
                 elif character == "\n":
                     breaks[source] = breaks.get(source, 0) + 1
-                elif source[0] == "&" or (character in "{}" and source[0] == "\\"):
+                elif source[0] == "&" or (character in "{}\\" and source[0] == "\\"):
                     entities.setdefault(character, source)
         raw_text = "".join(raw)
         line_break = max(breaks, key=breaks.__getitem__) if breaks else "\n" if "\n" in raw_text else " "

@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import Literal
 
 from wholetext.markup.blocks import InlineItem, build
-from wholetext.markup.dialects import NOTATIONS, RAW, TEXT_PARAMETERS, Notation, has_markdown, has_title
+from wholetext.markup.dialects import NOTATIONS, RAW, TEXT_PARAMETERS, WITH_OLD_RULES, Notation, has_markdown, has_title
 from wholetext.markup.marks import Block, Piece, Verbatim
 
 QUOTE = "\u2016"  # punctuation that has no meaning in Markdown or HTML
@@ -38,12 +38,14 @@ class NotationToken:
 
 _SPACE_IN_ADDRESS = r"\([^()\n ]{1,300}+[ ]"
 _PLACE = (
-    r"\n(?=[ \t>]*+(?:[^\sA-Za-z>|#\"'_,.]|import\b|export\b))|`(?:[^`\n]++`(?!`))?+|\\(?=[!-/:-@\[-`{-~]|begin\{)|\{"
+    r"\n(?=[ \t>]*+(?:[^\sA-Za-z>|#\"'_,.]|import\b|export\b|[A-Za-z]{1,6}[.)]\s|[A-Z]{3,20}:\s))"
+    r"|`(?:[^`\n]++`(?!`))?+|\\(?=[!-/:-@\[-`{-~]|begin\{)|\{"
     r"|<(?=[A-Za-z/!%])"
-    rf"|\[(?=[\[!@/-]|[a-z][\w-]*+ [\w-]++=|[^\[\]\n]{{1,300}}+\](?:\{{|[ ]?\r?\n?[ ]{{0,3}}\[|{_SPACE_IN_ADDRESS}))"
+    rf"|\[(?=[\[!@/-]|[a-z][\w-]*+ [\w-]++=|[^\[\]]{{1,300}}+\](?:\{{|[ ]?\r?\n?[ \t>]*+\[|{_SPACE_IN_ADDRESS}))"
     rf"|!(?=\[(?:\[|bg|[^\[\]\n]{{0,300}}+\]{_SPACE_IN_ADDRESS}))|:(?=[A-Za-z])"
     r"|@(?=[\[\w{])|\^(?=[\[^\w])"
-    r"|\((?=@|\d{1,2}\)!|[A-Za-z][\w:.-]{0,80}\)[ \t]*+(?:\r?\n|\Z))|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()|\u2016"
+    r"|\((?=@|\d{1,2}\)!|[A-Za-z][\w:.-]{0,80}\)[ \t]*+(?:\r?\n|\Z))|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()"
+    r"|~(?=[^\s~])|\u2016"
 )
 """Where a notation may begin: a line, or a sign. Each branch begins with a sign, so that other text is passed quickly."""
 _PLACES = re.compile(_PLACE)
@@ -325,7 +327,7 @@ class Scan:
         begin, end = self._text_group(row, start)
         if row.name == "wiki link" and self._text[start + 2 : stop - 2].casefold() in self._labels:
             self._put(start, stop, "word")
-        elif row.name == "reference apart" and not self._is_reference_apart(start, begin, end, stop):
+        elif row.name.startswith("reference ") and not self._is_reference(row, start, stop):
             self._next = start + 1
         elif row.name == "span" and self._text[begin:end].casefold() in self._labels:
             self._next = begin
@@ -338,9 +340,16 @@ class Scan:
             self._next = begin
             self._later(end, stop, "close", row.name)
 
-    def _is_reference_apart(self, start: int, begin: int, end: int, stop: int) -> bool:
-        label = self._text[self._text.rfind("[", end, stop) + 1 : stop - 1]
-        return label.casefold() in self._labels and self._text[begin:end].casefold() not in self._labels
+    def _is_reference(self, row: Notation, start: int, stop: int) -> bool:
+        """Whether `[text][label]` is a link that CommonMark does not read: by older rules, or by a label of another file."""
+        end, last = self._text.index("]", start), self._text.rindex("[", start, stop)
+        text, label = self._text[start + 1 : end].casefold(), self._text[last + 1 : stop - 1].casefold()
+        is_defined = (label or text) in self._labels
+        if last == end + 1:
+            return not is_defined
+        if row.only:
+            return is_defined and text not in self._labels
+        return text not in self._labels and (not is_defined or self._dialect in WITH_OLD_RULES)
 
     def _title(self, row: Notation, start: int, stop: int) -> None:
         begin, end = self._text_group(row, start)
@@ -350,7 +359,7 @@ class Scan:
             stop = end = self._line_end(stop)
         if row.name == "definition":
             self._put(start, begin, "item", marker="-" + self._text[start + 1 : begin])
-        elif row.name in ("field", "numbered example"):
+        elif row.name in ("field", "numbered example", "lettered item"):
             self._put(start, begin, "item", marker="- ")
         else:
             is_item = row.form == "item"
