@@ -22,7 +22,12 @@ from tests.chat.programs import DEVELOPMENT, HELD_OUT, chats_of, outcomes, progr
 from dragoman.settings import OpenAiSettings
 from dragoman_bench.bench.measurement import Measurement
 
-PARTS = {"development": DEVELOPMENT, "held out": HELD_OUT[1], "held out of the second list": HELD_OUT[2]}
+PARTS = {
+    "development": DEVELOPMENT,
+    "held out": HELD_OUT[1],
+    "held out of the second list": HELD_OUT[2],
+    "held out of the third list": HELD_OUT[3],
+}
 
 
 async def measure(found: Measurement, settings: OpenAiSettings) -> None:

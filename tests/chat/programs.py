@@ -1,11 +1,11 @@
 """Requests of programs that translate through a chat model, and what a server makes of them.
 
-`programs.json`: the programs, with the file of their public source that was read, at its commit, in two lists: the second
-(`"list": 2`) was made after the held-out part of the first had been looked at. `held_out`: the sha256 of the name, read as a
-number, is divisible by three, in the second list by two; these requests are looked at only to measure. `programs.jsonl`: the
-requests of the others, a line for each form that a program sends. `forms.jsonl`: forms whose program is not named. Sentences
-are written anew; structure, markers, order and
-fields are those of the source. A line has:
+`programs.json`: the programs, with the file of their public source that was read, at its commit, in three lists: the second
+and the third (`"list": 2`) were made after the held-out part of the one before had been looked at, or measured and built on.
+`held_out`: the sha256 of the name, read as a number, is divisible by three, in the second list by two; these requests are
+looked at only to measure. `programs.jsonl`: the requests of the others, a line for each form that a program sends.
+`forms.jsonl`: forms whose program is not named. Sentences are written anew; structure, markers, order and fields are those
+of the source. A line has:
 
 - `api`: `openai`, `openai responses`, `ollama chat`, `ollama generate` or `microsoft`; `request`: the fields beside the model;
 - `target`, `source`: languages; `texts`: what is to be translated (`or_texts`: the program also takes this);
@@ -43,9 +43,13 @@ from tests.serving import model, served
 FOLDER = Path(__file__).parent
 DEVELOPMENT = FOLDER / "programs.jsonl"
 FORMS = FOLDER / "forms.jsonl"
-HELD_OUT = {1: FOLDER / "programs_held_out.jsonl", 2: FOLDER / "programs_held_out_2.jsonl"}
+HELD_OUT = {
+    1: FOLDER / "programs_held_out.jsonl",
+    2: FOLDER / "programs_held_out_2.jsonl",
+    3: FOLDER / "programs_held_out_3.jsonl",
+}
 """The files of the held-out requests by list."""
-DIVISORS = {1: 3, 2: 2}
+DIVISORS = {1: 3, 2: 2, 3: 3}
 """What the sha256 of a held-out program's name is divisible by, by list."""
 Outcome = Literal["right", "passed", "refused", "garbage"]
 OUTCOMES: tuple[Outcome, ...] = ("right", "passed", "refused", "garbage")

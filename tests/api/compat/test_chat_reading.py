@@ -230,6 +230,37 @@ def test_an_answer_of_more_than_translations_is_not_clear(user: str, system: str
         task(user, None, system)
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Add a confidence between 0 and 1 to each.",
+        "Return the result as CSV.",
+        "Put the whole answer between --- lines.",
+        "Surround each result with @@.",
+        "Also rate the difficulty.",
+    ],
+)
+def test_a_list_with_more_than_translations_is_not_clear(rule: str) -> None:
+    for message in ('["Open", "Close"]', "1. Open\n2. Close", "<t0>Open</t0>\n<t1>Close</t1>"):
+        with pytest.raises(UnclearPrompt):
+            task(message, None, f"Translate each item into German. {rule}")
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        "Context: the main menu\n\nOpen the file",
+        "Open the file\n\nContext: the main menu",
+        "<context>menu</context>\nOpen the file",
+        "[BEFORE] (do not translate):\n- Save\n\nOpen the file",
+        "Max length: 20\nOpen the file",
+    ],
+)
+def test_what_programs_say_besides_a_text_is_no_text(user: str) -> None:
+    with pytest.raises(UnclearPrompt):
+        task(user, None, "You are a translator. Translate the text of the user into German.")
+
+
 def test_several_targets_or_none_are_refused() -> None:
     for request in ("Translate the text into German or French:\n\nHello.", "Translate the following text:\n\nHello."):
         with pytest.raises(UnknownPrompt):

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from dragoman.api.compat import chat_languages
-from dragoman.api.compat.chat_languages import keys, words
+from dragoman.api.compat.chat_languages import keys, signs, words
 from dragoman.api.compat.chat_schema import Outline
-from dragoman.api.compat.chat_text import HTML, SplitMessage, label_kind
+from dragoman.api.compat.chat_text import HTML, SplitMessage, is_besides, label_kind
 from dragoman.errors import UnclearPrompt
+from dragoman.types import Translation
 
 _READ = 20_000  # characters of an instruction, and of the answer
 _ENDS = 3_000  # characters at the beginning and at the end of a text that are looked at
@@ -26,12 +27,41 @@ _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unl
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
 _ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
+_HEADING = re.compile(
+    r"[ \t#*=-]{0,8}(?:[\[【](?P<bracketed>[^\]】\n]{2,40})[\]】]|(?P<capitals>[A-Z][A-Z _]{2,40})\b|[^\n:：]{2,60}?)"
+    r"[^\n:：]{0,60}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)"
+)
+"""A line that says what follows it."""
+_TOKEN = re.compile(
+    r"\b(?:start|begin|end|finish|prefix|precede|close)\w*\b[^\n]{0,40}?\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
+    r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20})\b)"
+)
+"""What the answer is to begin or end with."""
+_BRACKETED = re.compile(r"[ \t]*[\[【(（#]+[ \t]*(?P<name>[^\]】\n:：)）]{3,40}?)[ \t]*(?:[\]】:：]|\n)")
+_PREFIX = re.compile(r"\s*[\[<({>]{1,2}([\w-]{2,20})[\])}<>]{1,2}[ \t:]*\S")
+_ITEM = re.compile(
+    r"\s*(?:\[[\w.: -]{1,40}\]|\{[\w.]{1,40}\}|<(?!h\d>)[\w|#-]{0,40}\d[\w|#-]{0,10}>|[#@]\d+|\d+[.):|]"
+    r"|[\w-]+[._][\w.-]+[ \t]*[:=|]|\w+=)[ \t]*\S"
+)
+_IDENTIFIER = re.compile(
+    r"[\"'`](?P<quoted>[A-Za-z][A-Za-z_]{1,30})[\"'`](?!\s*:)|(?<![\w.{<])(?P<spelt>[a-z]+(?:_[a-z]+)+|[a-z]+(?:[A-Z][a-z]+)+)(?![\w.}>])"
+)
+_TEMPLATE = re.compile(
+    r"^[ \t*-]*(?P<name>[^\W\d][^\n:：]{1,30})[:：][ \t*]*"
+    r"(?P<place>\[[^\]\n]{3,80}\]|<[^>\n]{3,80}>|\{[^}\n]{3,80}\}|\([^)\n]{3,80}\)|\.\.\.)[ \t]*$",
+    re.MULTILINE,
+)
+_SHOWN_ANSWER = re.compile(
+    r"^[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*\n?[ \t]*"
+    r"(?P<sign>[\[{<]|\d{1,3}(?=[.):|\]]))",
+    re.MULTILINE | re.IGNORECASE,
+)
 _THEN = re.compile(r"\s*(?:and\s+)?then\b", re.IGNORECASE)
 _LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
 _SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
 _KEY = re.compile(r"[\"'](?!(?:key|id|index)\\?[\"']\s*:\s*\{)(\w{1,40})\\?[\"']\s*:(?!:)")
-_ELEMENT = re.compile(r"<([A-Za-z_][\w-]{0,40})>")
+_ELEMENT = re.compile(r"<([A-Za-z_][\w-]{0,40})(?: [^<>\n]{0,60})?>")
 _TAG_LINE = re.compile(r"^[ \t]*<(?P<end>/?)(?P<name>[A-Za-z_][\w-]{0,40})>[ \t]*$", re.MULTILINE)
 _MARKUP = HTML | {"svg", "script", "style", "section", "details"}
 _SHOWN_BLOCK = re.compile(r"<([A-Za-z_][\w-]{0,40})>([^<>]{1,100})</\1>")
@@ -68,7 +98,8 @@ def check(
     left = left or (_left_in_items(about, made) if made is not None else None)
     left = left or (_left_around(part) if part is not None else None)
     if left is None and not is_given:
-        frame = "".join("".join(parts) for parts in made.literals) if made is not None else ""
+        written = made.write(Translation("", "", False, "stop")) if made is not None else ""
+        frame = "".join("".join(parts) for parts in made.literals) + written if made is not None else ""
         left = _left_of_form(about[:_READ], message, text, frame)
     if left is not None:
         raise _unclear(left)
@@ -95,6 +126,8 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
     if not ends:
         return about if "\n" in about.strip() else None
     lines = [line for line in f"{ends[:_ENDS]}\n{ends[_ENDS:][-_ENDS:]}".splitlines() if line.strip()]
+    if (named := _named(about, lines) if len(lines) > 1 else None) is not None:
+        return named
     if part is not None and part.is_marked:
         return None
     if _is_for_another(lines[0], target):
@@ -104,9 +137,22 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
     return (
         (_frame(text, lines) if is_own else None)
         or _labels(lines, is_own=is_own, is_behind=is_label)
+        or (lines[0] if _are_marked(lines) and (words("items").search(about) or _are_numbered(lines)) else None)
+        or _besides(text)
         or _elements_around(text)
         or _requests(lines, is_own=is_own)
     )
+
+
+def _named(about: str, lines: Sequence[str]) -> str | None:
+    """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names."""
+    for line in lines:
+        label = _HEADING.fullmatch(line)
+        if label is not None and (words("no_text").search(line) or label["bracketed"] or label["capitals"]):
+            name = label["bracketed"] or label["capitals"] or line
+            if words("no_text").search(line) or re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", about):
+                return line
+    return None
 
 
 def _frame(text: str, lines: Sequence[str]) -> str | None:
@@ -123,6 +169,10 @@ def _frame(text: str, lines: Sequence[str]) -> str | None:
 def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | None:
     """A label before the text or behind it. `is_behind`: the text stands behind a label already."""
     labels = [_LABEL.match(line) for line in lines]
+    prefix = _PREFIX.match(lines[0])
+    is_language = labels[0] is not None and label_kind(labels[0]["name"]) == "language"
+    if len(lines) == 1 and (is_language or (prefix is not None and chat_languages.tag_of(prefix[1]) is not None)):
+        return lines[0]
     kinds = [label_kind(label["name"]) if label is not None else None for label in labels]
     last = labels[-1]
     is_end = last is not None and len(lines) > 1 and not last["rest"].strip()
@@ -146,6 +196,21 @@ def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | Non
     if is_known or is_other or (is_own and _QUOTED.fullmatch(rest) is not None):
         return lines[0]
     return lines[0] if is_record and kinds[0] is not None else None
+
+
+def _besides(text: str) -> str | None:
+    """A paragraph that begins with a label of what programs say besides a text, or an element of that. (Of a text that is a
+    record of labels all are its own.)"""
+    lines = [line for line in text[:_READ].splitlines() if line.strip()]
+    if len(lines) < 2 or all(map(_LABEL.match, lines)):
+        return None
+    for paragraph in re.split(r"\n\s*\n", text[:_READ].strip()):
+        label = _LABEL.match(paragraph) or _BRACKETED.match(paragraph)
+        if label is not None and is_besides(label["name"]):
+            return paragraph.partition("\n")[0]
+    element = _ELEMENT.search(text[:_READ])
+    is_element = element is not None and f"</{element[1]}>" in text and is_besides(element[1])
+    return element[0] if element is not None and is_element else None
 
 
 def _is_of_language(label: re.Match[str]) -> bool:
@@ -203,12 +268,27 @@ def _left_in_items(about: str, made: Outline) -> str | None:
         if _ELEMENT.fullmatch(text.strip()) or (_CODE.fullmatch(text) and chat_languages.tag_of(text) is not None):
             return text
         key = _KEY_BEFORE.search("".join(literals)[-80:])
-        if key is not None and key[1] in shown and not key[1].isdigit() and key[1].lower() not in _TEXT_KEYS:
+        is_text = key is not None and (key[1].lower() in _TEXT_KEYS or "to_translat" in key[1].lower())
+        if key is not None and key[1] in shown and not key[1].isdigit() and not is_text:
             return key[1]
+        label = _LABEL.match(text) if "\n" in text.strip() else None
+        if label is not None and is_besides(label["name"]):
+            return text
+    if not made.is_json and _are_marked(made.texts[:_MAX_MARKS]):
+        return made.texts[0]
     for literals in () if made.is_json else islice(made.literals, _MAX_MARKS):
         if words("asks").search(between := _ELEMENT.sub("", "".join(literals))) and len(between) > _WINDOW // 2:
             return between
     return None
+
+
+def _are_marked(lines: Sequence[str]) -> bool:
+    """Whether each of several lines begins with a mark or a key, as the items of a list do."""
+    return len(lines) > 1 and all(_ITEM.match(line) is not None for line in lines)
+
+
+def _are_numbered(lines: Sequence[str]) -> bool:
+    return all((item := _ITEM.match(line)) is not None and re.search(r"\d", item[0]) for line in lines)
 
 
 def _left_around(part: SplitMessage) -> str | None:
@@ -241,7 +321,26 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
     if (key := _keys(about, text, frame)) is not None:
         return key
     demands = tuple(_demands(about))
-    return _elements(about, demands, has) or _marks(demands, has) or _orders(demands, frame[:_READ], has)
+    return (
+        _elements(about, demands, has)
+        or _marks(demands, has)
+        or _orders(demands, frame[:_READ], has)
+        or _templates(about, has)
+    )
+
+
+def _templates(about: str, has: str) -> str | None:
+    """A label with a place for the translation, or an example of an answer whose first sign the answer has not."""
+    for one in islice(_TEMPLATE.finditer(about), _MAX_MARKS):
+        is_filled = one["place"][0] in ".…" or words("asks").search(one["place"]) or words("text").search(one["place"])
+        is_label = label_kind(one["name"]) != "context" and not chat_languages.begins(one["name"])
+        if is_filled and is_label and one["name"].strip(" *") not in has:
+            return one[0]
+    for one in islice(_SHOWN_ANSWER.finditer(about), _MAX_MARKS):
+        sign = r"\d" if one["sign"].isdigit() else re.escape(one["sign"])
+        if re.search(sign, has) is None and chat_languages.tag_of(one["sign"]) is None:
+            return one[0]
+    return None
 
 
 def _keys(about: str, text: str, frame: str) -> str | None:
@@ -249,7 +348,7 @@ def _keys(about: str, text: str, frame: str) -> str | None:
     known = {*_KEY.findall(frame[:_READ]), *_KEY.findall(text[:_READ])}
     if not frame.strip():
         return None
-    shown = (name for name in islice(_KEY.findall(about), _MAX_MARKS) if not any(map(str.isdigit, name)))
+    shown = [name for name in islice(_KEY.findall(about), _MAX_MARKS) if not any(map(str.isdigit, name))]
     return next((name for name in shown if name not in known), None)
 
 
@@ -288,7 +387,7 @@ def _elements(about: str, demands: Sequence[_Demand], has: str) -> str | None:
     for one in demands:
         for found in _ELEMENT.finditer(one.text) if words("answered").search(one.text) is not None else ():
             name = found[1]
-            is_closed = f"</{name}>" in about or f"<{name}> tag" in about
+            is_closed = f"</{name}>" in about or f"{found[0]} tag" in about
             if is_closed and name.lower() not in HTML and not words("context").search(name) and f"<{name}" not in has:
                 return found[0]
     for shown in islice(_SHOWN_BLOCK.finditer(about), _MAX_MARKS):
@@ -303,8 +402,9 @@ def _marks(demands: Sequence[_Demand], has: str) -> str | None:
     """A mark that the answer is to have."""
     for one in demands:
         is_answer = words("answered").search(one.text) is not None or _is_order(one.text)
+        is_around = words("between").search(one.text) is not None
         for found in _MARK.finditer(one.text) if is_answer else ():
-            if _NO_MARK.fullmatch(found[0]) is None and found[0] not in has:
+            if (is_around or _NO_MARK.fullmatch(found[0]) is None) and found[0] not in has:
                 return one.text
     return None
 
@@ -323,18 +423,46 @@ def _is_order(clause: str) -> bool:
 
 
 def _orders(demands: Sequence[_Demand], frame: str, has: str) -> str | None:
-    """A clause that wants more than a bare translation, where the answer is one. (Clauses about a list are too various.)"""
-    if frame.strip():
-        return None
+    """A clause that wants more than a bare translation, where the answer is one, or of a list more than the translations, or
+    another shape. (Other clauses about a list are too various.)"""
     for place, one in enumerate(demands):
         is_order = _is_order(one.text)
+        if frame.strip():
+            if is_order and _is_unlike(one.text, frame):
+                return one.text
+            continue
+        extra = words("extra").search(one.text)
         if (is_order or one.is_request) and words("several").search(one.text) is not None:
+            return one.text
+        if extra is not None and extra.lastgroup == "others":
             return one.text
         if is_order and not one.is_request and _is_more(one.text, has, is_last=place + 1 == len(demands)):
             return one.text
         if words("answered").search(one.text) and words("shape").search(one.text):
             return one.text
     return None
+
+
+def _is_unlike(clause: str, frame: str) -> bool:
+    """Whether a clause wants what the frame of a list has not: a shape, a word at its beginning or end, or more texts."""
+    if words("extra").search(clause) or words("bilingual").search(clause):
+        return True
+    named = [one for pattern, one in signs() if pattern.search(clause) is not None]
+    if any(sign.search(frame) is None for sign in named):
+        return True
+    is_of_keys = words("keyed").search(clause) is not None
+    if any(
+        (one["quoted"] or one["spelt"]) not in frame
+        for one in _IDENTIFIER.finditer(clause)
+        if one["spelt"] or is_of_keys
+    ):
+        return True
+    token = _TOKEN.search(clause)
+    if token is not None and (token["quoted"] or token["capitals"]) not in frame:
+        return True
+    verb = _verb(clause)
+    is_adding = words("adding").match(clause, verb) is not None
+    return is_adding and bool(_WORD.search(words("listed").sub(" ", words("plain").sub(" ", clause[verb:]))))
 
 
 def _is_more(clause: str, has: str, *, is_last: bool) -> bool:
@@ -344,6 +472,7 @@ def _is_more(clause: str, has: str, *, is_last: bool) -> bool:
     if clause.rstrip().endswith(":") and not is_label and not is_last:
         return True
     is_adding = words("adding").match(clause, _verb(clause)) is not None
+    clause = clause[_verb(clause) :]
     for kind in ("plain", "text", *(() if is_adding else ("manner",))):
         clause = words(kind).sub(" ", clause)
     found = (one[0] for one in _WORD.finditer(clause))

@@ -31,8 +31,16 @@ _JSON_WANTED = re.compile(r"(?<![a-z])json(?![a-z])", re.IGNORECASE)
 _OTHER_FORM = re.compile(
     r"(?<!/)\b(?:yaml|xml|csv)\b(?![/ -](?:tags?|elements?|markup|placeholders?)\b)", re.IGNORECASE
 )
+_OF_FORM = re.compile(
+    r"json|format|structure|\bkeys?\b|\bfields?\b|\bobjects?\b|\barrays?\b|\bsame\b|schema|格式|数组|同じ",
+    re.IGNORECASE,
+)
 _SENTENCE = re.compile(r"[^.!?。！？;\n]+")
-_JSON_REFUSED = re.compile(r"\b(?:no|not|without|never|nor|non)\b[^.\n]{0,40}\bjson\b", re.IGNORECASE)
+_JSON_REFUSED = re.compile(
+    r"\b(?:no|not|without|never|nor|non)\b"
+    r"(?:(?!\b(?:outside|besides|but|other than|before|after|except)\b)[^.\n]){0,40}\bjson\b",
+    re.IGNORECASE,
+)
 _SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
 _SHOWN_ENTRY = re.compile(r"\"(\w{1,40})\"\s*:\s*\{\s*\"")
 _SHOWN_ITEM = re.compile(r"\{((?:[^{}\[\]\"]{1,100}+|\"[^\"\n]{0,300}+\"){1,40}+)\}")
@@ -55,6 +63,7 @@ _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"(?P<key>\s*:)?', re.DOTALL)
 _TAGGED = re.compile(
     r"<(?P<name>[A-Za-z][\w-]{0,20})(?P<id>[^<>\n]{0,60})>(?P<text>(?:(?!</?(?P=name)\b)[\s\S]){0,20000}?)</(?P=name)>\s*"
 )
+_SHOWN_ELEMENT = re.compile(r"<([A-Za-z]\w{0,20})(?: [^<>\n]{0,60})?>[^<>\n]{1,60}</\1>")
 _BOUNDED = re.compile(
     r"(?P<head>\S{2,60}?_)(?:BEGIN|START)(?P<tail>_{0,6}[^\w\s]{0,6})(?P<text>[\s\S]{0,20000}?)(?P=head)(?:END|STOP)(?P=tail)\s*"
 )
@@ -68,7 +77,7 @@ _WRITTEN_TO = re.compile(r"\b(?:into|to|in|under) the [\"'`](\w{1,40})[\"'`] fie
 _COUNTED = re.compile(r"\bnumber|\blines?\b|\bindex|\bids?\b|行|编号|番号|번호", re.IGNORECASE)
 _ANSWER = re.compile(r"\b(?:translat(?:ions?|ed)|outputs?|answers?|return|respon\w+)\b", re.IGNORECASE)
 _KEYS_STAY = re.compile(
-    r"\bvalues\b[\s\S]{0,200}\bkeys?\b|\bkeys?\b[\s\S]{0,200}\bvalues\b|\.properties\b|\.env\b", re.IGNORECASE
+    r"\bvalues?\b[\s\S]{0,200}\bkeys?\b|\bkeys?\b[\s\S]{0,200}\bvalues?\b|\.properties\b|\.env\b", re.IGNORECASE
 )
 _KEY_LINE = re.compile(r"^[ \t]*[\w.-]{1,80}[ \t]*(?P<sep>[=:])[ \t]*(?=[^\s])", re.MULTILINE)
 _KEPT = re.compile(
@@ -89,15 +98,16 @@ def read(message: str, about: str, most: int) -> Outline | None:
     wants_json = is_named and _JSON_REFUSED.search(about) is None
     if parsed is not None:
         found = _json(message, parsed, about)
-        if found is None or not found.texts:
+        is_bare = words("answered").search(about) is not None and _OF_FORM.search(about) is None
+        if found is None or not found.texts or (is_bare and len(found.texts) == 1):
             raise UnclearPrompt("the form of the answer to a message in JSON is not understood", param="messages")
     else:
         found = _lines_of_json(message, about, most)
         if found is None and re.match(r"\s*(?:\[\s*(?:\[\s*[\[{\"\d]|[{\"])|\{\s*\")", message) is not None:
             raise UnclearPrompt("the message begins as JSON does, and is none", param="messages")
         found = found or _yaml(message, about) or _listed(message, about, most)
-        if found is None and wants_json:
-            found = _under_a_key(message, about)
+        if wants_json:
+            found = _in_json(found, about) if found is not None else _under_a_key(message, about)
         is_markup = message.lstrip()[:1] == "<" and message.rstrip()[-1:] == ">"
         if found is None and (wants_json or (_OTHER_FORM.search(about) is not None and not is_markup)):
             raise UnclearPrompt(
@@ -349,6 +359,23 @@ def _lines_of_json(message: str, about: str, most: int) -> Outline | None:
     return joined(values, partial(_write_item, key=key, form=form), "", "\n", "", Outline(is_json=False))
 
 
+def _in_json(found: Outline, about: str) -> Outline | None:
+    """A list of another form as the JSON that the instruction shows, or as an array of strings."""
+    if found.is_json or re.match(r"\s*(?:\{|\[[\"{])", "".join(found.literals[0])) is not None:
+        return found
+    ids = [re.findall(r"\d+", "".join(literals)) for literals in found.literals[: len(found.texts)]]
+    items = [
+        {"id": int(numbers[-1]), "text": text}
+        for numbers, text in zip(ids, found.texts, strict=True)
+        if numbers and len(numbers[-1]) < 10
+    ]
+    if _MAPPING.search(about) is not None or _Shown.of(about).keys:
+        return _json(dumped(items), items, about) if len(items) == len(found.texts) else None
+    if re.search(r"\barray\b|数组|\blist of strings\b", about, re.IGNORECASE) is None:
+        return None
+    return joined(found.texts, lambda made, _, text: made.translated(text), "[", ", ", "]", Outline())
+
+
 def _under_a_key(message: str, about: str) -> Outline | None:
     """One text whose translation goes under the one key that the instruction shows or names."""
     keys = _Shown.of(about).keys or tuple(dict.fromkeys(_named_keys(about)))
@@ -469,9 +496,16 @@ def _elements(message: str, pattern: re.Pattern[str], most: int) -> list[tuple[i
 
 
 def _renamed(made: Outline, about: str) -> Outline:
-    """The elements under the name that the instruction has for translated ones."""
-    name = re.search(r"<(\w+)", "".join(made.literals[0]))
-    wanted = [one for one in re.findall(r"<(\w*translat\w*)[ >]", about) if name is not None and one != name[1]]
+    """The elements under the name that the instruction has for translated ones, or shows for those of the answer."""
+    name = re.search(r"<(\w*[^\W\d])[ >]", "".join(made.literals[0]))
+    shown = (
+        found
+        for one in _SENTENCE.finditer(about)
+        if words("answered").search(one[0])
+        for found in _SHOWN_ELEMENT.finditer(one[0])
+    )
+    named = [*(found[1] for found in shown), *re.findall(r"<(\w*translat\w*)[ >]", about)]
+    wanted = [one for one in named if name is not None and one != name[1] and one.lower() not in HTML]
     if name is not None and wanted and f"<{name[1]}" in about:
         made.literals = [
             [re.sub(rf"(</?){name[1]}\b", rf"\1{wanted[-1]}", one) for one in parts] for parts in made.literals

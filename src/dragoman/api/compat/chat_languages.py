@@ -83,6 +83,12 @@ def keys() -> dict[str, tuple[str, ...]]:
 
 
 @cache
+def signs() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    """Nouns of shapes, each with a sign of its shape."""
+    return tuple((re.compile(noun, re.IGNORECASE), re.compile(sign)) for noun, sign in _data()["signs"].items())
+
+
+@cache
 def _by_language(kind: str) -> Mapping[str, re.Pattern[str]]:
     return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _data()[kind].items()}
 
@@ -237,7 +243,7 @@ def _starts(kind: str, message: str) -> bool:
 
 @cache
 def _sentence(kind: str) -> re.Pattern[str]:
-    pattern = words(kind).pattern
+    pattern = words(kind).pattern.replace(" ", r"\s")  # a sentence may be broken into lines
     return re.compile(rf"(?:\A|[.!。\n;；:：,，]|^)[\s#*>\-;\"]{{0,40}}+(?:/\w+ )?(?:{pattern})", re.IGNORECASE)
 
 

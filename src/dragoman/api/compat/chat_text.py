@@ -138,7 +138,7 @@ _PAIR_LINES_OF = re.compile(
 )
 
 
-_JSON_START = re.compile(r"^[ \t]*[\[{]", re.MULTILINE)
+_JSON_START = re.compile(r"(?:^|(?<=[:：]))[ \t]*(?=[\[{])", re.MULTILINE)
 
 
 def parsed_json(text: str) -> object:
@@ -254,7 +254,9 @@ class _Scan:
             if rest != line.rstrip() and rest and not (rest[-1] in ".!。:：" or _said("asks", rest)):
                 continue  # the text begins on this line
             is_whole = not self._told or (_said("text", line) and line.rstrip().endswith((".", ":", "。", "：", "!")))
-            if not is_whole or not _said("follows", line):
+            if not is_whole or not (
+                _said("follows", line) or (end[0].count("\n") > 1 and chat_languages.read(line).targets)
+            ):
                 continue
             if (is_first or chat_languages.read(message[: end.start()]).targets) and not _has_rules(
                 _without_end(part).text
@@ -299,8 +301,8 @@ class _Scan:
             is_known = _said("context", title) or (
                 label_kind(title.strip(" *:：")) is None and self._has_label(start.start())
             )
-            if title and not (is_label and is_known) and parsed_json(message[start.start() :]) is not None:
-                return SplitMessage(message[: start.start()], message[start.start() :].strip(), "", True)
+            if title and not (is_label and is_known) and parsed_json(message[start.end() :]) is not None:
+                return SplitMessage(message[: start.end()], message[start.end() :].strip(), "", True)
         return None
 
     def _has_label(self, stop: int) -> bool:
@@ -311,10 +313,10 @@ class _Scan:
     def between_named(self) -> SplitMessage | None:
         """The text between two marks that the instruction names, or lines that say BEGIN and END."""
         message, told = self._message, self._told
-        if (begin := _BEGIN.search(message, 0, _HEAD)) is not None and (
-            end := message.rfind(f"\n{begin['left']}END", begin.end())
-        ) >= 0:
-            return SplitMessage(message[: begin.start()], message[begin.end() : end].strip("\r\n"), message[end:], True)
+        for begin in reversed([*islice(_BEGIN.finditer(message, 0, _HEAD), _MAX_MARKS)]):  # after those of examples
+            if (end := message.rfind(f"\n{begin['left']}END", begin.end())) >= 0:
+                text = message[begin.end() : end].strip("\r\n")
+                return SplitMessage(message[: begin.start()], text, message[end:], True)
         if (part := self._last_block()) is not None:
             return part
         for named in islice(_NAMED.finditer(told[-_HEAD:] if told else message[:_HEAD]), 20):
@@ -422,6 +424,7 @@ class _Scan:
             self._held = self._held or SplitMessage(message[: pairs.end()], message[pairs.end() :].strip())
             return None
         is_list = is_block and _said("text", line) and _said("follows", line) and not _said("context", line)
+        is_list = is_list or (is_block and words("label").fullmatch(line) is not None)
         if (
             len(line) > _MAX_LINE
             or place < self._from
@@ -436,6 +439,8 @@ class _Scan:
     def _introduces(self, line: str, before: str, *, is_block: bool) -> bool:
         """Whether a line introduces the text, and not rules, a format or an example. `is_block`: on the lines behind it."""
         sentence = re.split(r"[.!。]\s+", line)[-1]
+        if _said("no_text", sentence) and not chat_languages.read(sentence).targets:
+            return False
         asks = _said("asks", line)
         is_behind = bool(self._told) and _begins(before)
         if words("label").fullmatch(sentence) is not None and (sentence == line or chat_languages.commands(line)):
@@ -557,10 +562,12 @@ def _without_end(part: SplitMessage) -> SplitMessage:
     before, text, after = part.before, part.text, part.after
     if (following := _next_label(before, text)) is not None:
         text, after = text[:following].rstrip(), text[following:] + after
-    for ending in (_END_LINE, _END_BLOCKS, _LAST_LABEL, words("end_note"), _LAST_LABEL):
+    for ending in (_END_LINE, _END_BLOCKS, _LAST_LABEL, words("end_note"), _LAST_RULES, _LAST_LABEL):
         tail = text[-_TAIL:]
         found = ending.search(tail)
         if found is None or (ending is _END_BLOCKS and not _said("context", _spaced(found["block"]))):
+            continue
+        if ending is _LAST_RULES and label_kind(found["name"]) not in ("answer", "context"):
             continue
         if ending is _LAST_LABEL and label_kind(found["name"]) not in ("answer", "language"):
             continue
@@ -625,8 +632,8 @@ _SIGNS = re.compile(
     r"\s*(?P<signs>[^\w\s\"'`“«「.!?]{1,200})[ \t]*(?:(?P<name>[^\W\d][\w ]{2,40}?)[ \t]*[^\w\s]{1,40})?[ \t]*\n"
 )
 _LABELS = re.compile(
-    r"^[ \t]*+(?P<style>[#*\[【]{0,4})[ \t]*+(?P<name>[^\W\d_][^\n:：\]】]{1,58}?)[ \t*\]】]*[:：]"
-    r"\*{0,2}[ \t]*(?P<end>\r?\n|\Z)?",
+    r"^[ \t]*+(?P<style>[#*\[【]{0,4})[ \t]*+(?P<name>[^\W\d_][^\n:：\]】]{1,58}?)[ \t*\]】]*"
+    r"(?:[(（][^()（）\n:：]{0,60}[)）])?[:：]\*{0,2}[ \t]*(?P<end>\r?\n|\Z)?",
     re.MULTILINE,
 )
 _EXPLICIT = re.compile(
@@ -635,6 +642,11 @@ _EXPLICIT = re.compile(
 _FRONT_MATTER = re.compile(r"\s*---[ \t]*\n(?:[\w-]+:[^\n]*\n){1,50}---")
 _BEGINS = re.compile(r"(?:begin|start)\b", re.IGNORECASE)
 _LAST_LABEL = re.compile(r"(?:\n|\A)[ \t#*\[]{0,8}(?P<name>[^\s:：][^\n:：]{1,59}?)[ \t*]*+[:：][ \t*\]]*+\s*\Z")
+_LAST_RULES = re.compile(
+    r"\n[ \t#*\[]{0,8}(?P<name>[^\s:：][^\n:：]{1,40}?)[ \t*\]]*+[:：]"
+    r"(?:[ \t]*[\[{][^\n]*\s*|[ \t*]*(?:\n[ \t]*(?:[-*•]|\d{1,2}[.)、])[^\n]*)+\s*)\Z"
+)
+"""A label with a list of rules, or an example in JSON, to the end."""
 _FIRST_LABEL = re.compile(
     r"\s*+[#*\[]{0,4}[ \t]*+(?P<name>[^\s:：][^\n:：]{1,59}?)[ \t*\]]*+[:：][ \t*]*(?P<end>\r?\n)?"
 )
@@ -662,6 +674,14 @@ _BESIDES = re.compile(
     r"[^\n]{0,20}",
     re.IGNORECASE,
 )
+
+
+def is_besides(name: str) -> bool:
+    """Whether a label, or the name of an element, says what programs add to a text: context, terms, its key, a length."""
+    name = _spaced(name).strip(" #*")
+    return _BESIDES.fullmatch(name) is not None or _NEXT.match(name) is not None
+
+
 _OF_ANSWER = re.compile(r"\b(?:output|answer|translat\w+)\b", re.IGNORECASE)
 _NEXT = re.compile(
     r"(?:string )?(?:key|id|type|path|file|comment|channel|author|speaker|domain|category|url)\Z"
