@@ -459,6 +459,21 @@ async def test_segments_are_found_replaced_and_reviewed(client: Client) -> None:
         assert refused.status_code in (400, 422)
 
 
+async def test_a_segment_that_was_changed_meanwhile_stays(client: Client) -> None:
+    document = await client.done(await client.upload(b"That\n\nThat\n\nThis\n"))
+    path = f"/{document['id']}/segments"
+
+    async def edit(was: str, translation: str, **more: Any) -> list[str]:
+        body = {"translation": translation, "was": was, **more}
+        return [one["translation"] for one in (await client.call("PATCH", f"{path}/0", json=body)).json()["segments"]]
+
+    assert await edit("~That", "one") == ["one"]
+    assert await edit("~That", "two", all_equal=True) == []
+    assert await edit("one", "three", all_equal=True) == ["three", "three"]  # the other one was not `one`
+    segments = (await client.call("GET", path)).json()["segments"]
+    assert [one["translation"] for one in segments] == ["three", "three", "~This"]
+
+
 async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     document = await client.done(await client.upload())
     path = f"/{document['id']}/segments"

@@ -488,10 +488,13 @@ class Documents:
         *,
         reviewed: bool = True,
         all_equal: bool = False,
+        was: str | None = None,
     ) -> list[StoredSegment]:
         """Set the translation of a segment, and of `all_equal` ones; None: only whether they are `reviewed`. Return these, of
-        very many the first. Raises what `edit_all` does."""
-        return (await self.edit_all(document, [SegmentEdit(n, translation, reviewed)], all_equal=all_equal)).changed
+        very many the first; none where its translation is no longer what it `was`. Raises what `edit_all` does."""
+        return (
+            await self.edit_all(document, [SegmentEdit(n, translation, reviewed, was)], all_equal=all_equal)
+        ).changed
 
     async def edit_all(
         self, document: StoredDocument, edits: Sequence[SegmentEdit], *, all_equal: bool = False
