@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -204,13 +205,13 @@ async def test_a_line_break_at_the_end_is_one_and_an_empty_box_has_none(review: 
     await review.keyboard.press("Enter")
     async with review.expect_request(lambda request: request.method == "PATCH") as first:
         await save.click()
-    assert (await first.value).post_data_json["translation"] == "ko:The ko:train ko:leaves ko:soon.\n"
+    assert json.loads((await first.value).post_data or "")["translation"] == "ko:The ko:train ko:leaves ko:soon.\n"
     await row(review, 2).locator(".pencil").click()
     await review.keyboard.press("Control+A")
     await review.keyboard.press("Delete")
     async with review.expect_request(lambda request: request.method == "PATCH") as second:
         await save.click()
-    assert (await second.value).post_data_json["translation"] == ""
+    assert json.loads((await second.value).post_data or "")["translation"] == ""
 
 
 @pytest.mark.parametrize("before", [True, False])
