@@ -88,7 +88,9 @@ export class MarkedField {
     this.looks = looks;
     const attributes = { class: "field", role: "textbox", "aria-multiline": "true", "aria-label": label, contenteditable: "plaintext-only" };
     this.element = el("div", attributes);
-    this.element.addEventListener("input", ({ inputType, isComposing }) => isComposing || inputType.startsWith("history") || this.tidy());
+    this.element.addEventListener("input", ({ inputType, isComposing }) => {
+      if (!isComposing && !inputType?.startsWith("history")) queueMicrotask(() => this.tidy()); // not within a script's own command
+    });
     this.element.addEventListener("paste", (event) => this.paste(event));
     for (const kind of ["copy", "cut", "dragstart"]) this.element.addEventListener(kind, (event) => this.copy(event));
   }
