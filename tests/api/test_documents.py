@@ -401,6 +401,24 @@ async def test_an_exported_xliff_file_comes_back_into_its_document_alone(client:
         assert (await client.call("POST", f"{path}/xliff", content=wrong)).status_code == 400
 
 
+async def test_a_file_that_comes_back_neither_empties_segments_nor_undoes_what_was_edited_after_it_was_written(
+    client: Client,
+) -> None:
+    document = await client.done(await client.upload(b"One.\n\nTwo.\n\nThree.\n"))
+    path = f"/{document['id']}"
+    before = (await client.call("GET", f"{path}/result?format=xliff")).text
+    await client.call("PATCH", f"{path}/segments/0", json={"translation": "Eins."})
+    data = before.replace(">~Two.<", "><").replace("~Three.", "Drei.")
+    answer = (await client.call("POST", f"{path}/xliff", content=data.encode())).json()
+    assert (answer["changed"], [one["n"] for one in answer["refused"]]) == ([2], [0, 1])
+    segments = (await client.call("GET", f"{path}/segments")).json()["segments"]
+    assert [one["translation"] for one in segments] == ["Eins.", "~Two.", "Drei."]
+    after = (await client.call("GET", f"{path}/result?format=xliff")).text
+    await client.call("POST", f"{path}/xliff", content=after.replace(">Eins.<", ">~One.<").encode())
+    segments = (await client.call("GET", f"{path}/segments?n=0")).json()["segments"]
+    assert segments[0]["translation"] == "~One."  # that was taken back in the tool
+
+
 async def test_segments_are_found_replaced_and_reviewed(client: Client) -> None:
     text = b"Can I *pay* now?\n\nWhere is the Station?\n\nThe station is *here*.\n"
     document = await client.done(await client.upload(text))
@@ -439,6 +457,21 @@ async def test_segments_are_found_replaced_and_reviewed(client: Client) -> None:
     for wrong in ({"find": ""}, {"kind": "odd"}, {"replacement": "<g1>"}, {"limit": 1_000}):
         refused = await client.call("POST", f"{path}/replacements", json={**wanted, **wrong})
         assert refused.status_code in (400, 422)
+
+
+async def test_a_segment_that_was_changed_meanwhile_stays(client: Client) -> None:
+    document = await client.done(await client.upload(b"That\n\nThat\n\nThis\n"))
+    path = f"/{document['id']}/segments"
+
+    async def edit(was: str, translation: str, **more: Any) -> list[str]:
+        body = {"translation": translation, "was": was, **more}
+        return [one["translation"] for one in (await client.call("PATCH", f"{path}/0", json=body)).json()["segments"]]
+
+    assert await edit("~That", "one") == ["one"]
+    assert await edit("~That", "two", all_equal=True) == []
+    assert await edit("one", "three", all_equal=True) == ["three", "three"]  # the other one was not `one`
+    segments = (await client.call("GET", path)).json()["segments"]
+    assert [one["translation"] for one in segments] == ["three", "three", "~This"]
 
 
 async def test_segments_are_edited_with_their_marks(client: Client) -> None:

@@ -105,6 +105,31 @@ async def test_an_edit_that_is_discarded_is_gone(review: Page, how: str) -> None
     await expect(row(review).locator(".reasons .draft")).to_have_count(0)
 
 
+async def test_what_was_changed_in_another_tab_meanwhile_is_not_overwritten_unseen(review: Page) -> None:
+    other = await review.context.new_page()
+    await other.goto(review.url)
+    await row(other).locator(".text").click()
+    await field(other).fill("다른 번역")
+    await other.keyboard.press("Control+Enter")
+    await expect(row(other).locator(".text")).to_have_text("다른 번역")
+
+    await field(review).focus()
+    await review.keyboard.press("Control+Enter")
+    await expect(row(review).locator(".editor .draft")).to_contain_text("changed since")
+    await expect(field(review)).to_have_text(EDIT)
+    assert await drafts(review) == 1
+    await row(review).get_by_role("button", name="saved translation").click()
+    await expect(field(review)).to_have_text("다른 번역")
+    await review.keyboard.type("!")
+    await review.keyboard.press("Control+Enter")
+    await expect(row(review).locator(".text")).to_have_text("다른 번역!")
+
+    await row(other).get_by_role("button", name="is reviewed").click()  # of what is another by now
+    await expect(row(other).locator(".text")).to_have_text("다른 번역!")
+    await expect(row(other)).to_have_attribute("data-reviewed", "")
+    await expect(row(other).get_by_role("alert")).to_contain_text("changed since")
+
+
 @pytest.mark.parametrize("status", [0, 401, 409, 500, 503])
 async def test_an_edit_that_could_not_be_saved_is_kept(review: Page, status: int) -> None:
     """`status` 0: the server is gone."""

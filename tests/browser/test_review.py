@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -147,6 +149,106 @@ async def test_a_mark_goes_as_a_whole_and_is_one_when_it_is_typed(review: Page) 
     await expect(field).to_have_count(0)
     await expect(first.locator(".text")).to_have_text("Anopens ko:the ko:door.")
     await expect(first.locator(".text b")).to_have_text("nopens")
+
+
+def written(field: Locator) -> Awaitable[str]:
+    """What is in the box, with marks as they are written."""
+    return field.evaluate("box => [...box.childNodes].map((node) => node.dataset?.mark ?? node.data ?? '|').join('')")
+
+
+async def test_what_is_put_into_the_box_is_taken_back_as_what_is_typed(review: Page) -> None:
+    first = row(review, 1)
+    await first.locator(".pencil").click()
+    field = first.locator(".field")
+    machine = await written(field)
+    await review.keyboard.type("a ")
+    await first.locator(".insert").first.click()
+    await review.keyboard.type("b<x7/>c")
+    steps = [await written(field)]
+    while steps[-1] != machine and len(steps) < 10:
+        await review.keyboard.press("Control+z")
+        steps.append(await written(field))
+    ends = ["a <g1>b<x7/>c", "a <g1>b<x7/>", "a <g1>b<x7/>", "a <g1>", "a ", ""]  # a mark was characters before
+    assert steps == [machine + end for end in ends]
+    await review.keyboard.press("Control+Shift+z")
+    assert await written(field) == f"{machine}a "
+
+    await first.get_by_role("button", name="Save", exact=True).click()
+    await first.locator(".pencil").click()
+    await review.keyboard.type("b")
+    await first.locator(".editor").get_by_role("button", name="machine").click()
+    assert await written(field) == machine
+    await review.keyboard.press("Control+z")
+    assert await written(field) == f"{machine}a b"
+
+
+async def test_marks_are_moved_with_cut_and_paste(review: Page) -> None:
+    first = row(review, 1)
+    await first.locator(".pencil").click()
+    field = first.locator(".field")
+    machine = await written(field)
+    await review.keyboard.press("Control+A")
+    await review.keyboard.press("Control+X")
+    await expect(field).to_have_text("")
+    await review.keyboard.type("Now ")
+    await review.keyboard.press("Control+V")
+    await review.keyboard.type("!")
+    assert await written(field) == f"Now {machine}!"
+    await first.get_by_role("button", name="Save", exact=True).click()
+    await expect(field).to_have_count(0)
+    await expect(first.locator(".text b")).to_have_text("opens")
+
+
+async def test_a_line_break_at_the_end_is_one_and_an_empty_box_has_none(review: Page) -> None:
+    await row(review, 2).locator(".pencil").click()
+    save = row(review, 2).get_by_role("button", name="Save", exact=True)
+    await review.keyboard.press("Enter")
+    async with review.expect_request(lambda request: request.method == "PATCH") as first:
+        await save.click()
+    assert json.loads((await first.value).post_data or "")["translation"] == "ko:The ko:train ko:leaves ko:soon.\n"
+    await row(review, 2).locator(".pencil").click()
+    await review.keyboard.press("Control+A")
+    await review.keyboard.press("Delete")
+    async with review.expect_request(lambda request: request.method == "PATCH") as second:
+        await save.click()
+    assert json.loads((await second.value).post_data or "")["translation"] == ""
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_an_input_method_composes_beside_a_mark(review: Page, before: bool) -> None:
+    first = row(review, 1)
+    await first.locator(".pencil").click()
+    field = first.locator(".field")
+    machine = await written(field)
+    place = "mark => getSelection().collapse(mark.parentNode, [...mark.parentNode.childNodes].indexOf(mark) + %d)"
+    await field.locator(".mark").first.evaluate(place % (not before))
+    session = await review.context.new_cdp_session(review)
+    for text in ("え", "えき", "駅"):
+        composed = {"text": text, "selectionStart": len(text), "selectionEnd": len(text)}
+        await session.send("Input.imeSetComposition", composed)
+    await session.send("Input.insertText", {"text": "駅"})
+    assert await written(field) == machine.replace("<g1>", "駅<g1>" if before else "<g1>駅")
+
+
+async def test_segments_that_came_into_sight_without_a_network_are_there_when_it_is_back(
+    page: Page, documents_stage: Stage
+) -> None:
+    await open_document(page, documents_stage, "\n\n".join(f"line {number}" for number in range(900)), "long.md")
+    await page.context.set_offline(True)
+    await page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    await expect(page.locator("#review-notes .fault")).to_be_visible()
+    await expect(row(page, 900)).to_have_count(0)
+    await page.context.set_offline(False)
+    await expect(row(page, 900)).to_be_visible()
+    await expect(page.locator("#review-notes .fault")).to_have_count(0)
+
+
+async def test_at_400_percent_nothing_covers_a_segment(review: Page) -> None:
+    await review.set_viewport_size({"width": 320, "height": 225})
+    await row(review, 3).locator(".pencil").scroll_into_view_if_needed()
+    await row(review, 3).locator(".pencil").click()
+    await expect(row(review, 3).locator(".field")).to_be_focused()
+    assert await faults(review) == []
 
 
 async def test_an_exported_file_comes_back_from_a_translators_tool(review: Page) -> None:

@@ -14,6 +14,9 @@ SEGMENTS = [
     BilingualSegment(7, "line 3", "<g1><g2>x</g2></g1>", "<g1><g2>y</g2></g1>", edited=True),
 ]
 
+SOURCE = 'The <g id="1">train</g> &amp; <x id="2"/>bus'
+TARGET = '<target state="translated">Der <g id="1">Zug</g> &amp; <x id="2"/>Bus</target>'
+
 
 def file(old: str = "", new: str = "") -> bytes:
     return "".join(export(SEGMENTS, "xliff", "a.md", "en", "de", ("dragoman", "1"))).replace(old, new).encode()
@@ -34,6 +37,13 @@ def test_what_was_exported_is_read_as_it_was() -> None:
         ("Der ", '<bpt id="3">b</bpt>Der ', None),
         ('<x id="2"/>Bus', "Bus", "Der <g1>Zug</g1> & Bus"),
         ("Zug", "<![CDATA[<Zug>]]>", "Der <g1><Zug></g1> & <x2/>Bus"),
+        ("Zug", "Z<!-- a note -->ug<?tool a?>", "Der <g1>Zug</g1> & <x2/>Bus"),
+        (TARGET, "<target/>", None),
+        (TARGET, "<target> \n</target>", None),
+        (TARGET, f'<target state="new">{SOURCE}</target>', None),
+        (TARGET, f'<target state="needs-translation">{SOURCE}</target>', None),
+        (TARGET, f'<target state="translated">{SOURCE}</target>', SEGMENTS[0].source),
+        (TARGET, f"<target>{SOURCE}</target>", SEGMENTS[0].source),
     ],
 )
 def test_a_changed_translation_is_read_with_its_marks(old: str, new: str, target: str | None) -> None:

@@ -180,6 +180,16 @@ _Reviewed = Annotated[
 ]
 
 
+_Was = Annotated[
+    str | None,
+    Field(
+        max_length=MOST_TRANSLATION_CHARACTERS,
+        description="The translation that is changed: if it is another by now, it stays, and is in `conflicts`, or not in the "
+        "answer for one segment.",
+    ),
+]
+
+
 class EditBody(schemas.RequestBody):
     """An edited translation, or only whether it is right as it is."""
 
@@ -188,6 +198,7 @@ class EditBody(schemas.RequestBody):
     translation: _Translation = None
     reviewed: _Reviewed = True
     all_equal: Annotated[bool, Field(description="Set that of all segments with the same source too.")] = False
+    was: _Was = None
 
 
 class SegmentEditBody(schemas.RequestBody):
@@ -196,13 +207,7 @@ class SegmentEditBody(schemas.RequestBody):
     n: Annotated[int, Field(ge=0, lt=2**31)]
     translation: _Translation = None
     reviewed: _Reviewed = True
-    was: Annotated[
-        str | None,
-        Field(
-            max_length=MOST_TRANSLATION_CHARACTERS,
-            description="The translation that is changed: if it is another by now, it stays, and its number is in `conflicts`.",
-        ),
-    ] = None
+    was: _Was = None
 
 
 class EditsBody(schemas.RequestBody):
@@ -594,7 +599,9 @@ async def edit(id: Id, n: Number, body: EditBody, service: Service, account: Cal
     repeated or invented are an error. The machine's translation, set again, is not edited."""
     documents = service.documents
     document = await documents.get(id, account)
-    changed = await documents.edit(document, n, body.translation, reviewed=body.reviewed, all_equal=body.all_equal)
+    changed = await documents.edit(
+        document, n, body.translation, reviewed=body.reviewed, all_equal=body.all_equal, was=body.was
+    )
     return EditAnswer(segments=[*map(SegmentOut.of, changed)])
 
 

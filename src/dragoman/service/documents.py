@@ -488,10 +488,13 @@ class Documents:
         *,
         reviewed: bool = True,
         all_equal: bool = False,
+        was: str | None = None,
     ) -> list[StoredSegment]:
         """Set the translation of a segment, and of `all_equal` ones; None: only whether they are `reviewed`. Return these, of
-        very many the first. Raises what `edit_all` does."""
-        return (await self.edit_all(document, [SegmentEdit(n, translation, reviewed)], all_equal=all_equal)).changed
+        very many the first; none where its translation is no longer what it `was`. Raises what `edit_all` does."""
+        return (
+            await self.edit_all(document, [SegmentEdit(n, translation, reviewed, was)], all_equal=all_equal)
+        ).changed
 
     async def edit_all(
         self, document: StoredDocument, edits: Sequence[SegmentEdit], *, all_equal: bool = False
@@ -708,6 +711,10 @@ def _edits_of(
         is_changed = target is not None and read_again(target) != read_again(row.translation or row.source)
         if target is None:
             taken.refused.append((one.n, "it has no translation that can be read"))
+        elif is_changed and _is_older(one, row):
+            taken.refused.append(
+                (one.n, "it was edited after the file was written, which has the machine's translation")
+            )
         elif is_changed:
             try:
                 _check_edit(row, target, all_equal=False)
@@ -720,6 +727,12 @@ def _edits_of(
             taken.reviewed.append(one.n)
             edits.append(SegmentEdit(one.n))
     return edits
+
+
+def _is_older(returned: ReturnedSegment, row: StoredSegment) -> bool:
+    """Whether a segment comes back as the machine translated it, and was edited meanwhile: an edited one is written as
+    approved."""
+    return not returned.is_approved and row.machine is not None and returned.target == read_again(row.machine)
 
 
 def clean_name(name: str) -> str:

@@ -6,19 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wholetext.errors import InvalidFile
+from wholetext.files.xliff import NOT_DONE
 from wholetext.files.xmlpart import Element, Namespaces, Text, decoded, elements
 
 _NAME = "the XLIFF file"
 _MARKS = {"g": ("<g{}>", "</g{}>"), "x": ("<x{}/>", "")}
-_KEPT = frozenset(("mrk",))
-"""Elements of tools, whose text is that of the segment."""
+_KEPT = frozenset(("mrk", "#"))
+"""Elements of tools, whose text is that of the segment, and comments, which have none."""
 MAX_PARTS = 10_000
 """Inline elements, and texts between them, of a segment."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnedSegment:
-    """Segment `n` with marks. `target` None: it has none that can be read. `is_open`: it is to be worked on again;
+    """Segment `n` with marks. `target` None: it has none, or none that can be read. `is_open`: it is to be worked on again;
     `is_approved`: somebody has approved it."""
 
     n: int
@@ -49,11 +50,13 @@ def _segment(unit: Element) -> ReturnedSegment:
         raise InvalidFile("Invalid file: it has a unit that is not of a document of this server", param="file")
     if target is None:
         return ReturnedSegment(int(number), text, None)
-    state = target.get("state")
+    state, translation = target.get("state"), _with_marks(target)
+    if translation is not None and (not translation.strip() or (state in NOT_DONE and translation == text)):
+        translation = None  # so tools write what is not translated
     return ReturnedSegment(
         int(number),
         text,
-        _with_marks(target),
+        translation,
         is_open=state.startswith("needs-") or state == "new",
         is_approved=unit.get("approved") == "yes" or state in ("final", "signed-off"),
     )

@@ -338,9 +338,7 @@ class SegmentFile:
             changed = [
                 one["n"]
                 for one in values
-                if connection.execute(
-                    f"{_EDIT} WHERE ({condition}) AND (:was IS NULL OR translation = :was)", one
-                ).rowcount
+                if connection.execute(f"{_EDIT} WHERE ({condition}) AND (:was IS NULL OR :was = {_OF_N})", one).rowcount
             ]
             segments = list[StoredSegment]()
             for n in changed:
@@ -356,6 +354,7 @@ class SegmentFile:
 _MACHINE = "CASE WHEN edited THEN machine ELSE translation END"
 """The machine's translation; NULL: it was edited when this was not noted yet."""
 _NEW = "coalesce(:to, translation)"
+_OF_N = "(SELECT translation FROM segments WHERE n = :n)"
 _EDIT = f"""
 UPDATE segments SET translation = {_NEW}, reviewed = :reviewed,
     machine = CASE WHEN {_NEW} = ({_MACHINE}) THEN NULL ELSE ({_MACHINE}) END,

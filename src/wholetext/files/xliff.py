@@ -24,7 +24,8 @@ from wholetext.markup.marks import Piece, Verbatim
 from wholetext.markup.notation import BlockBuilder, EntityNotation, Place, decoded
 
 _NAMESPACES = {f"urn:oasis:names:tc:xliff:document:{version}": "" for version in ("1.1", "1.2", "2.0", "2.1", "2.2")}
-_NOT_DONE = frozenset({"new", "needs-translation", "initial"})
+NOT_DONE = frozenset({"new", "needs-translation", "initial"})
+"""States in which a copy of the source is no translation."""
 _DONE = frozenset({"translated", "reviewed", "signed-off", "final"})
 """States by which a translation that equals its source is one."""
 
@@ -130,7 +131,7 @@ def _is_done(data: bytes, segment: _Segment, source: Element, target: Element | 
     state = segment.state
     if segment.unit.get("approved") == "yes" or state in ("final", "signed-off"):
         return True
-    return state in _DONE if target.text.strip() == source.text.strip() else state not in _NOT_DONE
+    return state in _DONE if target.text.strip() == source.text.strip() else state not in NOT_DONE
 
 
 def _inner(data: bytes, element: Element) -> str:

@@ -34,13 +34,13 @@ export class Editor {
     this.element = el(
       "div",
       { class: "editor" },
-      ...(draft ? [this.remind(draft)] : []),
       this.field.element,
       ...(marks.length ? [el("p", { class: "marks" }, el("span", {}, t("segment.marks")), ...marks)] : []),
       this.fault,
       el("p", { class: "tools" }, ...this.tools(segment)),
       this.others,
     );
+    if (draft) this.remind(draft);
     this.element.addEventListener("keydown", (event) => this.pressed(event));
   }
 
@@ -68,12 +68,13 @@ export class Editor {
       reminder.remove();
     });
     const reminder = el("p", { class: "draft", role: "status" }, `${t("segment.draft_of", { time: dayAndTime(at) })}${since}`, restore);
-    return reminder;
+    this.element.querySelector(".draft")?.remove();
+    this.element.prepend(reminder);
   }
 
   /** What is typed outlives the page. */
-  keep() {
-    keepDraft(this.row.about.id, this.row.segment.n, this.field.value, this.row.segment.translation);
+  keep(base = this.row.segment.translation) {
+    keepDraft(this.row.about.id, this.row.segment.n, this.field.value, base);
     this.row.onDraft();
   }
 
@@ -94,8 +95,12 @@ export class Editor {
     if (this.field.readOnly) return; // it is being saved
     this.fault.replaceChildren();
     this.field.readOnly = true;
-    await this.row.save(this.field.value, { allEqual, next }).catch((error) => this.fail(error));
+    const base = this.row.segment.translation;
+    const isLate = await this.row.save(this.field.value, { allEqual, next }).catch((error) => this.fail(error));
     this.field.readOnly = false;
+    if (!isLate) return;
+    this.keep(base);
+    this.remind({ at: Date.now(), base });
   }
 
   /** Ask for other translations; the one that is chosen goes into the box. */
@@ -125,9 +130,7 @@ export class Editor {
   }
 
   use(text) {
-    this.field.value = text;
-    this.keep();
-    this.open();
+    this.field.replace(text);
   }
 
   fail(error) {

@@ -79,8 +79,8 @@ function dressed(names, mark) {
 }
 
 /**
- * A box for a text with marks. A mark is one thing in it: the cursor steps over it, and it goes as a whole; typed or pasted as
- * characters, it becomes one. Dispatches `input`.
+ * A box for a text with marks. A mark is one thing in it: the cursor steps over it, it goes, is copied and pasted as a whole, and
+ * becomes one when it is typed. What is put into it is a step that the browser takes back (Ctrl+Z), as what is typed is.
  */
 export class MarkedField {
   /** @param {string} label @param {Object<string, string>} looks of the marks */
@@ -88,15 +88,20 @@ export class MarkedField {
     this.looks = looks;
     const attributes = { class: "field", role: "textbox", "aria-multiline": "true", "aria-label": label, contenteditable: "plaintext-only" };
     this.element = el("div", attributes);
-    this.element.addEventListener("input", () => this.tidy());
+    this.element.addEventListener("input", ({ inputType, isComposing }) => {
+      if (!isComposing && !inputType?.startsWith("history")) queueMicrotask(() => this.tidy()); // not within a script's own command
+    });
+    this.element.addEventListener("paste", (event) => this.paste(event));
+    for (const kind of ["copy", "cut", "dragstart"]) this.element.addEventListener(kind, (event) => this.copy(event));
   }
 
+  /** The browser shows a last line that is empty only with one more line break behind it, which is not of the text. */
   get value() {
-    return textOf(this.element);
+    return textOf(this.element).replace(/\n$/, "");
   }
 
   set value(text) {
-    this.element.replaceChildren(...split(text).flatMap((part, at) => (at % 2 ? [this.chip(part)] : part ? [part] : [])));
+    this.element.replaceChildren(...this.nodes(text.endsWith("\n") ? `${text}\n` : text));
   }
 
   set readOnly(is) {
@@ -106,6 +111,10 @@ export class MarkedField {
 
   get readOnly() {
     return this.element.getAttribute("contenteditable") === "false";
+  }
+
+  nodes(text) {
+    return split(text).flatMap((part, at) => (at % 2 ? [this.chip(part)] : part ? [part] : []));
   }
 
   chip(mark) {
@@ -124,39 +133,54 @@ export class MarkedField {
   /** Put a mark where the cursor is. */
   insert(mark) {
     if (!this.element.contains(getSelection().anchorNode)) this.focus();
-    const range = getSelection().getRangeAt(0);
-    const made = this.chip(mark);
-    range.deleteContents();
-    range.insertNode(made);
-    getSelection().collapse(made.parentNode, [...made.parentNode.childNodes].indexOf(made) + 1);
-    this.element.dispatchEvent(new InputEvent("input", { bubbles: true }));
+    this.write(mark);
   }
 
-  /** Make a mark of each that was typed or pasted as characters. */
+  /** Put a text in place of all that is in it. */
+  replace(text) {
+    this.focus();
+    getSelection().selectAllChildren(this.element);
+    this.write(text);
+  }
+
+  /** Put a text in place of what is selected. The browser dispatches `input`. */
+  write(text) {
+    const held = el("div", {}, ...this.nodes(text));
+    this.element.setAttribute("contenteditable", "true"); // else a mark is put there as characters
+    document.execCommand(text ? "insertHTML" : "delete", false, held.innerHTML);
+    this.element.setAttribute("contenteditable", "plaintext-only");
+    const selection = getSelection();
+    const last = (selection.anchorNode.parentElement ?? this.element).closest(".mark") ?? selection.anchorNode;
+    if (last.dataset?.mark) selection.collapse(last.parentNode, [...last.parentNode.childNodes].indexOf(last) + 1); // not inside
+  }
+
+  /** Make a mark of each that was typed or dropped as characters. */
   tidy() {
     const walker = document.createTreeWalker(this.element, NodeFilter.SHOW_TEXT, (node) =>
       node.parentElement.dataset.mark ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT,
     );
-    const typed = [];
-    while (walker.nextNode()) if (MARK.test(walker.currentNode.data)) typed.push(walker.currentNode);
-    for (const node of typed) this.divide(node);
+    while (walker.nextNode()) {
+      const found = MARK.exec(walker.currentNode.data);
+      if (!found) continue;
+      getSelection().setBaseAndExtent(walker.currentNode, found.index, walker.currentNode, found.index + found[0].length);
+      return this.write(found[0]); // which leads here again
+    }
   }
 
-  /** Divide a node at its marks; the cursor stays where it is in the text. */
-  divide(node) {
-    const selection = getSelection();
-    const cursor = selection.anchorNode === node ? selection.anchorOffset : -1;
-    let end = 0;
-    for (const [at, part] of split(node.data).entries()) {
-      const made = at % 2 ? this.chip(part) : document.createTextNode(part);
-      node.before(made);
-      if (cursor >= end && cursor <= end + part.length) {
-        if (at % 2) selection.collapse(made.parentNode, [...made.parentNode.childNodes].indexOf(made) + 1);
-        else selection.collapse(made, cursor - end);
-      }
-      end += part.length;
-    }
-    node.remove();
+  paste(event) {
+    const text = event.clipboardData.getData("text/plain");
+    if (!MARK.test(text)) return;
+    event.preventDefault();
+    this.write(text.replace(/\r\n?/g, "\n"));
+  }
+
+  /** What is copied has marks as they are written, and not what is shown of them. */
+  copy(event) {
+    const text = textOf(getSelection().getRangeAt(0).cloneContents());
+    if (!MARK.test(text)) return;
+    event.preventDefault(); // what is dragged would be what is shown
+    event.clipboardData?.setData("text/plain", text);
+    if (event.type === "cut") document.execCommand("delete");
   }
 }
 

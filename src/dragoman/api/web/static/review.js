@@ -84,6 +84,8 @@ export class Review {
     const title = byId("review-title");
     say(title, one.name);
     if (!this.document) title.focus({ preventScroll: true });
+    if (this.isLost) this.report();
+    this.isLost = false;
     this.document = one;
     document.title = `${one.name} – dragoman`;
     say(byId("review-facts"), this.facts(one));
@@ -152,6 +154,7 @@ export class Review {
       this.list = new SegmentList(byId("segments"), about, one.segments, {
         onEdited: () => this.feed.ask(),
         onDraft: () => this.showDrafts(),
+        onLost: (error) => this.lost(error),
         onCurrent: (n) => history.replaceState(null, "", `#documents/${encodeURIComponent(this.id)}/${n + 1}`),
       });
       this.find.open(one.id, one.target);
@@ -193,7 +196,7 @@ export class Review {
       this.find.clear();
       list.show(null);
     }
-    await list.goTo(n).catch((error) => this.report(error));
+    await list.goTo(n);
   }
 
   /** Ask again, when a document is shown. */
@@ -214,7 +217,8 @@ export class Review {
   }
 
   lost(error) {
-    if (error.code !== "no_connection" && !error.unavailable) this.feed.stop();
+    this.isLost = error.unavailable; // until it answers
+    if (!error.unavailable) this.feed.stop();
     if (error.code === "unknown_document") dropLostDrafts(this.id);
     this.report(error);
   }

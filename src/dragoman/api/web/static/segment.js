@@ -133,19 +133,33 @@ export class Segment {
     if (event.key !== "Enter" || event.target !== this.element) return;
     event.preventDefault();
     if (!event.ctrlKey && !event.metaKey) this.edit();
-    else if (this.editable) this.review(true).then(() => this.onNext(this.segment.n, false));
+    else if (this.editable) this.review(true).then((done) => done && this.onNext(this.segment.n, false));
   }
 
-  /** It is right as it is, or has to be looked at again. */
-  review(reviewed) {
-    return this.attempt(async () => this.onChanged(await server.editSegment(this.about.id, this.segment.n, { reviewed })));
+  /** Change it on the server, unless another person has since it was shown: then that is shown. Returns what was changed. */
+  async change(body) {
+    const { n, translation } = this.segment;
+    const changed = await server.editSegment(this.about.id, n, { ...body, was: translation });
+    if (!changed.length) this.onChanged((await server.segments(this.about.id, [["n", n]])).segments);
+    return changed;
+  }
+
+  /** It is right as it is, or has to be looked at again. Returns whether that is so now. */
+  async review(reviewed) {
+    let changed = [];
+    await this.attempt(async () => {
+      changed = await this.change({ reviewed });
+      if (changed.length) this.onChanged(changed);
+      else this.reasons.prepend(el("p", { class: "fault", role: "alert" }, t("segment.changed_since")));
+    });
+    return changed.length > 0;
   }
 
   /** Take back what people have changed. */
   restore() {
     const body = { translation: this.segment.machine, reviewed: false };
     return this.attempt(async () => {
-      this.onChanged(await server.editSegment(this.about.id, this.segment.n, body));
+      this.onChanged(await this.change(body));
       this.element.focus({ preventScroll: true });
     });
   }
@@ -161,13 +175,16 @@ export class Segment {
     return this.editor;
   }
 
+  /** Returns whether another person has changed it since, and nothing was saved. */
   async save(translation, { allEqual, next }) {
-    const changed = await server.editSegment(this.about.id, this.segment.n, { translation, all_equal: allEqual });
+    const changed = await this.change({ translation, all_equal: allEqual });
+    if (!changed.length) return true;
     dropDraft(this.about.id, this.segment.n);
     this.leave();
     this.onChanged(changed);
     say(byId("announcement"), t("segment.saved", { count: changed.length }));
     if (next) this.onNext(this.segment.n, true);
+    return false;
   }
 
   /** Close the editor, if there is one. */

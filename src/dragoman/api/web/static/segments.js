@@ -17,15 +17,16 @@ export class SegmentList {
    * @param {HTMLElement} box a table for assistive technology
    * @param {{id: string, source: string | null, target: string, languages: import("./languages.js").Languages}} about the document
    * @param {number} total segments
-   * @param {{onEdited: () => void, onDraft: () => void, onCurrent: (n: number) => void}} listener told of what was saved, of what
-   *   is typed and not saved, and which segment the reader is at
+   * @param {{onEdited: () => void, onDraft: () => void, onCurrent: (n: number) => void, onLost: (error: Error) => void}} listener
+   *   told of what was saved, of what is typed and not saved, which segment the reader is at, and why some cannot be shown
    */
-  constructor(box, about, total, { onEdited, onDraft, onCurrent }) {
+  constructor(box, about, total, { onEdited, onDraft, onCurrent, onLost }) {
     this.box = box;
     this.about = { ...about, find: "" };
     this.total = total;
     this.onEdited = onEdited;
     this.onDraft = onDraft;
+    this.onLost = onLost;
     this.closed = new AbortController();
     this.current = -1;
     this.observer = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: NEARBY });
@@ -91,9 +92,23 @@ export class SegmentList {
   seen(entries) {
     for (const { target, isIntersecting } of entries) {
       const page = this.pages[Number(target.dataset.page)];
-      if (isIntersecting) page?.fill();
+      if (isIntersecting) page?.fill().catch((error) => this.lost(error));
       else page?.empty();
     }
+  }
+
+  /** Segments in sight could not be loaded: they are when the server answers again. */
+  async lost(error) {
+    if (this.closed.signal.aborted) return;
+    this.onLost(error);
+    if (!error.unavailable || this.isLost) return;
+    this.isLost = true;
+    await server.untilReady(this.closed.signal, () => {}).catch((other) => this.lost(other));
+    this.isLost = false;
+    if (this.closed.signal.aborted) return;
+    this.observer.disconnect(); // it reports anew what is in sight
+    for (const page of this.pages) this.observer.observe(page.element);
+    this.onEdited(); // by others, maybe
   }
 
   focused(row, onCurrent) {
@@ -153,7 +168,7 @@ export class SegmentList {
     const page = this.pages[Math.floor(this.placeOf(n) / PER_PAGE)];
     if (!page) return null;
     page.isAwaited = true; // it is out of sight until it is scrolled to
-    await page.fill();
+    await page.fill().catch((error) => this.lost(error));
     const row = page.rows.get(n);
     row?.element.scrollIntoView({ block: "center" });
     row?.element.focus({ preventScroll: true });
@@ -177,8 +192,12 @@ class Page {
 
   /** Resolves when its segments are there. */
   fill() {
-    this.loading ??= this.load();
-    return this.loading;
+    if (this.loading) return this.loading;
+    const loading = this.load().catch((error) => {
+      if (this.loading === loading) this.loading = null; // to be tried again
+      throw error;
+    });
+    return (this.loading = loading);
   }
 
   async load() {
@@ -201,7 +220,9 @@ class Page {
   }
 
   refresh() {
-    if (this.loading && [...this.rows.values()].some(({ pending }) => pending)) this.loading = this.load();
+    if (!this.loading || ![...this.rows.values()].some(({ pending }) => pending)) return;
+    this.loading = null;
+    this.fill().catch((error) => this.list.lost(error));
   }
 
   empty() {
