@@ -28,7 +28,7 @@ from dragoman_bench.chaos import run as runs
 from dragoman_bench.chaos.clients import Http, MixedLoad, session
 from dragoman_bench.chaos.faults import FaultKind, NotInjected, Scene
 from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Ledger, Outages, Verdict
-from dragoman_bench.chaos.run import ChaosRun, has_failed, next_seed, shown_in, table
+from dragoman_bench.chaos.run import ChaosRun, RunPlan, has_failed, next_seed, shown_in, table
 from dragoman_bench.chaos.stage import ChaosServer, Postgres, Stage, StageFault
 from dragoman_bench.cli.chaos import command
 from tests.pipelines.conftest import TOKENIZER
@@ -110,7 +110,7 @@ async def scene_of(tmp_path: Path, program: str) -> AsyncGenerator[Scene]:
 ALONE = "import time; print(flush=True); time.sleep(1000)"
 WITH_ENGINE = (
     "import subprocess, sys;"
-    f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)', '{faults.ENGINE}']);"
+    f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)', '{faults.FAKE_ENGINE}']);"
     "print(flush=True); sys.exit(child.wait())"
 )
 
@@ -137,7 +137,9 @@ async def test_a_process_that_is_there_gets_its_signal(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def staged_in_process(_: Any, folder: Path, outages: Outages, *_flags: str) -> AsyncGenerator[Stage]:
+async def staged_in_process(
+    _: Any, folder: Path, outages: Outages, *_flags: str, model: str = ""
+) -> AsyncGenerator[Stage]:
     """A server in the test's own event loop."""
     storage_url = f"sqlite:///{folder}/dragoman.db"
     database = Database(storage_url)
@@ -169,7 +171,7 @@ async def test_only_faults_that_were_injected_are_counted(tmp_path: Path, monkey
     monkeypatch.setattr(runs, "PAUSE_S", (0.0, 0.1))
     monkeypatch.setattr(runs, "staged", staged_in_process)
     results = Measurement("chaos", PUBLISHED.conditions)
-    await ChaosRun(results, "one", HANG_S, 1, NoProgress(), kinds).run(interrupted)
+    await ChaosRun(RunPlan("one", HANG_S, 1, kinds), results, NoProgress()).run(interrupted)
     times = {name: len(row["recovered_s"]) for name, row in results.data["faults"].items()}
     assert "absent" in tried
     assert times.get("one: absent", 0) == 0

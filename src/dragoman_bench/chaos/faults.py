@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ import psutil
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman_bench.chaos.clients import Manner, MixedLoad
-from dragoman_bench.chaos.oracle import CALLS, SentCall, text_call
+from dragoman_bench.chaos.oracle import SentCall
 from dragoman_bench.chaos.shim import Shim
-from dragoman_bench.chaos.stage import MOST_CHARACTERS, STAGES, ChaosServer, Stage, StageName
+from dragoman_bench.chaos.stage import REAL, STAGES, ChaosServer, Stage, StageName
 
-ENGINE, WORKER, REPLICA, PROXY = "fake_process", "wholetext.files.worker", "ray::ServeReplica", "haproxy.cfg"
+FAKE_ENGINE, VLLM_ENGINE = "fake_process", "VLLM::EngineCore"
+WORKER, REPLICA, PROXY = "wholetext.files.worker", "ray::ServeReplica", "haproxy.cfg"
 """Parts of the command lines by which processes are found."""
 HELD_S = 4.0
 """How long a resource is held back."""
@@ -29,6 +31,8 @@ UPDATES_S = 180.0
 """For two replicas, one after the other."""
 MOVED_S = 3600
 """By so much the wall clock is moved, forwards or backwards."""
+ENDS_S, STOPPED_S = 60.0, 100.0
+"""How long `vllm serve` may take to end after its engine, and how long that is stopped: longer than a call's deadline."""
 FLOOD = 10
 """A flood's characters, in times of what servers admit."""
 
@@ -47,10 +51,15 @@ class Scene:
     load: MixedLoad
     rng: Random
 
+    @property
+    def engine(self) -> str:
+        """The engine's part of a command line."""
+        return VLLM_ENGINE if self.stage.name in REAL else FAKE_ENGINE
+
     def calls(self, number: int) -> list[SentCall]:
         """So many calls of all kinds and keys."""
         keys = sorted(self.load.keys)
-        return [self.rng.choice(CALLS)(self.rng.choice(keys), next(self.load.numbers)) for _ in range(number)]
+        return [self.load.made(self.rng.choice(self.load.calls), self.rng.choice(keys)) for _ in range(number)]
 
     async def send(self, calls: list[SentCall], manner: Callable[[], Manner]) -> None:
         """Send them at the same time, to all servers."""
@@ -81,11 +90,31 @@ async def _signal(scene: Scene, title: str, number: signal.Signals) -> None:
 
 
 async def engine_killed(scene: Scene) -> None:
-    await _signal(scene, ENGINE, signal.SIGKILL)
+    await _signal(scene, scene.engine, signal.SIGKILL)
 
 
 async def engine_stopped(scene: Scene) -> None:
-    await _signal(scene, ENGINE, signal.SIGSTOP)
+    await _signal(scene, scene.engine, signal.SIGSTOP)
+
+
+async def engine_of_vllm_killed(scene: Scene) -> None:
+    """`vllm serve` ends, and is started again."""
+    [server] = scene.stage.servers
+    await engine_killed(scene)
+    if server.process is not None:
+        with suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(server.process.wait, ENDS_S)
+    await server.replace()
+
+
+async def engine_of_vllm_stopped(scene: Scene) -> None:
+    """`vllm serve` does not see it: the engine goes on once it is told to."""
+    engine = await _found(scene, scene.engine)
+    _send(engine, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(STOPPED_S)
+    finally:
+        _send(engine, signal.SIGCONT)
 
 
 async def worker_killed(scene: Scene) -> None:
@@ -146,9 +175,10 @@ async def clients_trickle(scene: Scene) -> None:
 
 async def flood(scene: Scene) -> None:
     """Until their characters are ten times what the servers admit."""
-    calls, most = list[SentCall](), FLOOD * MOST_CHARACTERS * len(scene.stage.servers)
-    while sum(one.characters for one in calls) < most:
-        calls.append(text_call(scene.rng.choice(("a", "b")), next(scene.load.numbers)))
+    calls, left = list[SentCall](), FLOOD * scene.stage.most_characters
+    while left > 0:
+        calls.append(scene.load.made(scene.load.calls[0], scene.rng.choice(("a", "b"))))
+        left -= calls[-1].characters
     await scene.send(calls, Manner)
 
 
@@ -267,13 +297,15 @@ class FaultKind:
 
     name: str
     inject: Callable[[Scene], Awaitable[None]]
-    stages: tuple[StageName, ...] = STAGES
+    stages: tuple[StageName, ...] = ("one", "pair", "replicas", "real")
 
 
-_PROCESSES: tuple[StageName, ...] = ("one", "pair")
+_PROCESSES: tuple[StageName, ...] = ("one", "pair", "real")
 FAULTS = (
     FaultKind("engine killed", engine_killed),
     FaultKind("engine stopped (SIGSTOP)", engine_stopped),
+    FaultKind("engine killed", engine_of_vllm_killed, ("vllm",)),
+    FaultKind("engine stopped (SIGSTOP)", engine_of_vllm_stopped, ("vllm",)),
     FaultKind("document worker killed", worker_killed),
     FaultKind("replica killed", replica_killed, ("replicas",)),
     FaultKind("HAProxy killed", proxy_killed, ("replicas",)),
@@ -284,8 +316,8 @@ FAULTS = (
     FaultKind("30 clients vanish", clients_vanish),
     FaultKind("10 clients trickle", clients_trickle),
     FaultKind("garbage is sent", garbage),
-    FaultKind("flood of 10 times the capacity", flood),
-    FaultKind("database locked", database_locked, ("one", "replicas")),
+    FaultKind("flood of 10 times the capacity", flood, STAGES),
+    FaultKind("database locked", database_locked, ("one", "replicas", "real")),
     FaultKind("database restarted", database_restarted, ("pair",)),
     FaultKind("disk full (injected)", disk_full, _PROCESSES),
     FaultKind("disk read-only (injected)", disk_read_only, _PROCESSES),

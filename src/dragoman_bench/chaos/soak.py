@@ -160,7 +160,7 @@ class Soak:
             await asyncio.sleep(next_s - monotonic())
             key, choice, number = keys[next(places) % len(keys)], rng.randrange(len(CALLS) + 1), next(load.numbers)
             sent = (
-                load.call(CALLS[choice](key, number), load.url(0))
+                load.call(CALLS[choice](key, number, load.rule), load.url(0))
                 if choice < len(CALLS)
                 else load.store_and_translate(key, FIRST_ENTRY + next(entries) % ENTRIES)
             )
