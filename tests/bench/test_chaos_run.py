@@ -41,7 +41,7 @@ PUBLISHED = Measurement.read(ROOT / "results" / "chaos.json")
 
 def results_of(**counts: int) -> Measurement:
     counts = {**dict.fromkeys(VERDICTS, 0), "right": 12, **counts}
-    run = {"stage": "one", "seed": 1, "seconds": 60.0, "interrupted": False, **counts}
+    run = {"stage": "one", "seed": 1, "clients": 9, "seconds": 60.0, "interrupted": False, **counts}
     faults: dict[str, dict[str, Any]] = {"one: engine killed": {"recovered_s": [2.0, 5.0, 3.0], "codes": {}, **counts}}
     return Measurement("chaos", PUBLISHED.conditions, {"runs": [run], "faults": faults, "findings": []})
 
@@ -115,7 +115,9 @@ WITH_ENGINE = (
 )
 
 
-@pytest.mark.parametrize("inject", [faults.engine_killed, faults.worker_killed, faults.replica_killed])
+@pytest.mark.parametrize(
+    "inject", [faults.engine_killed, faults.engine_killed_twice, faults.worker_killed, faults.replica_killed]
+)
 async def test_a_fault_without_its_process_says_so_and_excuses_nothing(
     inject: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,22 @@ async def test_a_process_that_is_there_gets_its_signal(tmp_path: Path) -> None:
         await faults.engine_killed(scene)
         await asyncio.to_thread(process.wait, HANG_S)
         assert process.returncode == 256 - signal.SIGKILL  # what it waited for was killed
+
+
+WITH_ENGINE_AGAIN = (
+    "import subprocess, sys;"
+    "start = lambda: subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)', sys.argv[1]]);"
+    "first = start(); print(flush=True); first.wait(); second = start(); sys.exit(second.wait())"
+).replace("sys.argv[1]", repr(faults.FAKE_ENGINE))
+
+
+async def test_an_engine_s_successor_is_killed_too(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, WITH_ENGINE_AGAIN) as scene:
+        process = scene.stage.servers[0].process
+        assert process is not None
+        await faults.engine_killed_twice(scene)
+        await asyncio.to_thread(process.wait, HANG_S)
+        assert process.returncode == 256 - signal.SIGKILL  # the second one was killed
 
 
 @asynccontextmanager

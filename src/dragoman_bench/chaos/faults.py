@@ -66,11 +66,14 @@ class Scene:
         await asyncio.gather(*(self.load.call(one, self.load.url(one.number), manner()) for one in calls))
 
 
-async def _found(scene: Scene, title: str) -> psutil.Process:
-    """A process, once there is one, of one of the servers. Raises `NotInjected` where none appears."""
-    end_s = monotonic() + APPEARS_S
+async def _found(
+    scene: Scene, title: str, *, of: ChaosServer | None = None, but: Collection[int] = ()
+) -> psutil.Process:
+    """A process, once there is one, of one of the servers, or of one; with another number than `but`. Raises `NotInjected`
+    where none appears."""
+    end_s, servers = monotonic() + APPEARS_S, scene.stage.servers if of is None else [of]
     while monotonic() < end_s:
-        found = [one for server in scene.stage.servers for one in server.below(title)]
+        found = [one for server in servers for one in server.below(title) if one.pid not in but]
         if found:
             return scene.rng.choice(found)
         await asyncio.sleep(0.02)
@@ -95,6 +98,14 @@ async def engine_killed(scene: Scene) -> None:
 
 async def engine_stopped(scene: Scene) -> None:
     await _signal(scene, scene.engine, signal.SIGSTOP)
+
+
+async def engine_killed_twice(scene: Scene) -> None:
+    """An engine's process, and the next one that its server starts, before that serves."""
+    server = scene.rng.choice(scene.stage.servers)
+    known = {one.pid for one in server.below(scene.engine)}
+    _send(await _found(scene, scene.engine, of=server), signal.SIGKILL)
+    _send(await _found(scene, scene.engine, of=server, but=known), signal.SIGKILL)
 
 
 async def engine_of_vllm_killed(scene: Scene) -> None:
@@ -237,20 +248,26 @@ async def database_restarted(scene: Scene) -> None:
     await asyncio.to_thread(scene.stage.postgres.control, "restart", "-m", "immediate")
 
 
-async def _limited(server: ChaosServer, resource: int, limit: Callable[[psutil.Process], int]) -> None:
+async def _limited(process: psutil.Process, resource: int, limit: Callable[[psutil.Process], int]) -> None:
     """Limit a resource of a server's process for a time."""
-    process = server.root
     soft, hard = process.rlimit(resource)
     process.rlimit(resource, (limit(process), hard))
     try:
         await asyncio.sleep(HELD_S)
     finally:
-        process.rlimit(resource, (soft, hard))
+        with suppress(psutil.NoSuchProcess):
+            process.rlimit(resource, (soft, hard))
+
+
+async def _serving(scene: Scene, server: ChaosServer) -> psutil.Process:
+    """The process that answers a server's calls, or one of them."""
+    return await _found(scene, REPLICA) if scene.stage.name == "replicas" else server.root
 
 
 async def disk_full(scene: Scene) -> None:
     """No file of the server's process grows: each write beyond a file's end is an error (RLIMIT_FSIZE)."""
-    await _limited(scene.rng.choice(scene.stage.servers), psutil.RLIMIT_FSIZE, lambda _: 0)
+    process = await _serving(scene, scene.rng.choice(scene.stage.servers))
+    await _limited(process, psutil.RLIMIT_FSIZE, lambda _: 0)
 
 
 async def disk_read_only(scene: Scene) -> None:
@@ -287,8 +304,9 @@ async def handles_used_up(scene: Scene) -> None:
     libuv then closes new connections unread, which no server can answer: these calls have failed.
     """
     server, outages = scene.rng.choice(scene.stage.servers), scene.load.ledger.outages
+    process = await _serving(scene, server)
     with outages.during(server.url, is_orderly=True):
-        await _limited(server, psutil.RLIMIT_NOFILE, lambda process: process.num_fds() + 1)
+        await _limited(process, psutil.RLIMIT_NOFILE, lambda process: process.num_fds() + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +321,7 @@ class FaultKind:
 _PROCESSES: tuple[StageName, ...] = ("one", "pair", "real")
 FAULTS = (
     FaultKind("engine killed", engine_killed),
+    FaultKind("engine killed twice", engine_killed_twice),
     FaultKind("engine stopped (SIGSTOP)", engine_stopped),
     FaultKind("engine killed", engine_of_vllm_killed, ("vllm",)),
     FaultKind("engine stopped (SIGSTOP)", engine_of_vllm_stopped, ("vllm",)),
@@ -310,8 +329,8 @@ FAULTS = (
     FaultKind("replica killed", replica_killed, ("replicas",)),
     FaultKind("HAProxy killed", proxy_killed, ("replicas",)),
     FaultKind("rolling update (SIGUSR2)", rolling_update, ("replicas",)),
-    FaultKind("server killed and started", server_killed, _PROCESSES),
-    FaultKind("server ended (SIGTERM) and started", server_ended, _PROCESSES),
+    FaultKind("server killed and started", server_killed),
+    FaultKind("server ended (SIGTERM) and started", server_ended),
     FaultKind("keys read again (SIGHUP)", keys_read_again),
     FaultKind("30 clients vanish", clients_vanish),
     FaultKind("10 clients trickle", clients_trickle),
@@ -319,10 +338,10 @@ FAULTS = (
     FaultKind("flood of 10 times the capacity", flood, STAGES),
     FaultKind("database locked", database_locked, ("one", "replicas", "real")),
     FaultKind("database restarted", database_restarted, ("pair",)),
-    FaultKind("disk full (injected)", disk_full, _PROCESSES),
+    FaultKind("disk full (injected)", disk_full),
     FaultKind("disk read-only (injected)", disk_read_only, _PROCESSES),
     FaultKind("wall clock moved by an hour (injected)", clock_moved, _PROCESSES),
-    FaultKind("file handles used up", handles_used_up, _PROCESSES),
+    FaultKind("file handles used up", handles_used_up),
 )
 
 

@@ -31,7 +31,7 @@ from dragoman_bench.chaos.stage import REAL, Stage, StageName, staged
 KIND = "chaos"
 FOLDER = Path(".dragoman/chaos")
 """Has the servers' logs, databases and documents of the last run of each stage."""
-CLIENTS, DOCUMENT_CLIENTS = 9, 3
+CLIENTS, DOCUMENT_CLIENTS = 24, 3
 """If none are asked for; and those that send documents."""
 PAUSE_S = (0.5, 2.0)
 """Between a recovery and the next fault, from and to."""
@@ -240,7 +240,7 @@ def conditions(results: Measurement) -> str:
     )
     models = dict.fromkeys(one["model"] + " ".join(["", *one["flags"]]) for one in runs if "model" in one)
     of_model = f" over {' and '.join(models)}," if models else ""
-    clients = " or ".join(dict.fromkeys(str(one.get("clients", CLIENTS)) for one in runs))
+    clients = " or ".join(dict.fromkeys(str(one["clients"]) for one in runs))
     return (
         f"{requests:,} requests and {faults:,} faults in {seconds / 60:.0f} minutes of {len(runs)} runs,{of_model} "
         f"{' and '.join(places)}, which other programs used too; {clients} clients, {DOCUMENT_CLIENTS} more that send "

@@ -52,7 +52,7 @@ MOST_CHARACTERS: Mapping[StageName, int] = {
 """Characters in flight from which on each server refuses calls; `vllm serve` refuses none."""
 _COMMON_FLAGS = ("--auth=keys", "--documents-owner-timeout-s=3")
 _FAKE_FLAGS = (
-    *("--pipeline=fake", "--fake-process=true", "--fake-step-ms=5", "--hang-timeout-s=3", f"--max-num-seqs={SLOTS}"),
+    *("--pipeline=fake", "--fake-process=true", "--fake-step-ms=2", "--hang-timeout-s=3", f"--max-num-seqs={SLOTS}"),
 )
 _REAL_FLAGS = ("--hang-timeout-s=10",)
 KEYS = {"a": (), "b": ("--priority=bulk",), "c": ("--characters-per-month=20000",)}
