@@ -34,7 +34,7 @@ from dragoman_bench.cli.chaos import command
 from tests.pipelines.conftest import TOKENIZER
 from tests.processes import ROOT
 from tests.serving import served, service_over
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, until
 
 PUBLISHED = Measurement.read(ROOT / "results" / "chaos.json")
 
@@ -152,6 +152,20 @@ async def test_an_engine_s_successor_is_killed_too(tmp_path: Path) -> None:
         await faults.engine_killed_twice(scene)
         await asyncio.to_thread(process.wait, HANG_S)
         assert process.returncode == 256 - signal.SIGKILL  # the second one was killed
+
+
+async def test_a_server_has_ended_once_its_processes_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that outlives its server answers for it that it is ready."""
+    monkeypatch.setattr(stage, "END_S", 1.0)
+    async with scene_of(tmp_path, WITH_ENGINE) as scene:
+        [server] = scene.stage.servers
+        await until(lambda: bool(server.below(faults.FAKE_ENGINE)), "an engine")
+        [engine] = server.below(faults.FAKE_ENGINE)
+        try:
+            with pytest.raises(StageFault):
+                await server.end(signal.SIGKILL)
+        finally:
+            engine.kill()
 
 
 @asynccontextmanager

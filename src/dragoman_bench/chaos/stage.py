@@ -74,6 +74,13 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
+def _runs(process: psutil.Process) -> bool:
+    """Whether it has not ended; of a zombie only its parent has not asked yet."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 @dataclass(eq=False, slots=True)
 class ChaosServer:
     """One server, which keeps its port over restarts."""
@@ -136,8 +143,10 @@ class ChaosServer:
             )
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it by a signal. Raises `StageFault` where SIGTERM does not end it with exit code 0."""
+        """End it by a signal, and wait for its processes too, one of which may hold its port. Raises `StageFault` where SIGTERM
+        does not end it with exit code 0, or where something of it is left."""
         assert self.process is not None
+        below = self.root.children(recursive=True)
         is_orderly = number == signal.SIGTERM
         self.outages.begin(self.url, monotonic(), is_orderly=is_orderly)
         self.process.send_signal(number)
@@ -147,6 +156,11 @@ class ChaosServer:
             raise StageFault(f"the server does not end: see {self.folder / 'server.log'}") from None
         if is_orderly and exit_code:
             raise StageFault(f"the server ended with {exit_code}: see {self.folder / 'server.log'}")
+        end_s = monotonic() + END_S
+        while left := [one for one in below if _runs(one)]:
+            if monotonic() > end_s:
+                raise StageFault(f"{len(left)} processes of the server are left: see {self.folder / 'server.log'}")
+            await asyncio.sleep(0.05)
 
     async def restart(self, number: signal.Signals) -> None:
         await self.end(number)
