@@ -28,7 +28,7 @@ def test_another_exception_and_too_much_time_are_findings_and_a_refusal_is_none(
             pass
 
     monkeypatch.setattr(fuzzing, "LONGEST_S", 0.05)
-    target = Target(lambda _: b"", parse, (ValueError,))
+    target = Target([b""], lambda _, data: data, parse, (ValueError,))
     found = [finding(target, data) for data in (b"read", b"refused", b"wrong", b"slow")]
     assert found[:2] == [None, None]
     assert [type(one).__name__ for one in found[2:]] == ["KeyError", "TooLong"]
