@@ -238,7 +238,9 @@ def conditions(results: Measurement) -> str:
     places = dict.fromkeys(
         f"{one['started_at'][:10]} on {one['machine']['cpu']} with {one['machine']['cores']} cores" for one in of_runs
     )
-    models = dict.fromkeys(one["model"] + " ".join(["", *one["flags"]]) for one in runs if "model" in one)
+    models = dict.fromkeys(
+        " ".join([one["model"] or "the packaged model", *one["flags"]]) for one in runs if "model" in one
+    )
     of_model = f" over {' and '.join(models)}," if models else ""
     clients = " or ".join(dict.fromkeys(str(one["clients"]) for one in runs))
     return (
