@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -57,7 +58,7 @@ def keep(target: str, folder: Path) -> None:
 
 def run_target(name: str, found: Path, arguments: list[str]) -> None:
     """Never returns. `found`: a folder for the bytes of findings."""
-    import atheris
+    atheris: Any = import_module("atheris")
 
     with atheris.instrument_imports(include=["wholetext", "dragoman"]):
         from tests.fuzz.targets import targets
