@@ -72,6 +72,7 @@ results: setup  ## docs/results.md and the pages of journeys and tunes from resu
 	for name in cpu h200-25 h200-256; do $(VENV)/bin/python -m dragoman_bench.tune.outputs results/tune-$$name docs/tune-$$name.html; done
 	$(VENV)/bin/python benchmarks/results_page.py
 	$(VENV)/bin/python -m dragoman_bench.cli.chaos --render --out results/chaos.json --page docs/reliability.md
+	$(VENV)/bin/python -m dragoman_bench.cli.chaos --render --out results/chaos-real.json --page docs/reliability.md
 	$(VENV)/bin/python -m dragoman_bench.cli.soak --render --out results/soak.json --page docs/reliability.md
 
 sbom:  ## dist/sbom-cpu.cdx.json and dist/THIRD-PARTY-cpu.md: what an installation consists of, with licences (ARGS="--engine cuda")

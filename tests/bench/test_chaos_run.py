@@ -28,20 +28,21 @@ from dragoman_bench.chaos import run as runs
 from dragoman_bench.chaos.clients import Http, MixedLoad, session
 from dragoman_bench.chaos.faults import FaultKind, NotInjected, Scene
 from dragoman_bench.chaos.ledger import FAULTY, VERDICTS, Ledger, Outages, Verdict
-from dragoman_bench.chaos.run import ChaosRun, has_failed, next_seed, shown_in, table
+from dragoman_bench.chaos.run import ChaosRun, RunPlan, has_failed, next_seed, shown_in, table
 from dragoman_bench.chaos.stage import ChaosServer, Postgres, Stage, StageFault
 from dragoman_bench.cli.chaos import command
 from tests.pipelines.conftest import TOKENIZER
 from tests.processes import ROOT
 from tests.serving import served, service_over
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, until
 
 PUBLISHED = Measurement.read(ROOT / "results" / "chaos.json")
+PUBLISHED_REAL = Measurement.read(ROOT / "results" / "chaos-real.json")
 
 
 def results_of(**counts: int) -> Measurement:
     counts = {**dict.fromkeys(VERDICTS, 0), "right": 12, **counts}
-    run = {"stage": "one", "seed": 1, "seconds": 60.0, "interrupted": False, **counts}
+    run = {"stage": "one", "seed": 1, "clients": 9, "seconds": 60.0, "interrupted": False, **counts}
     faults: dict[str, dict[str, Any]] = {"one: engine killed": {"recovered_s": [2.0, 5.0, 3.0], "codes": {}, **counts}}
     return Measurement("chaos", PUBLISHED.conditions, {"runs": [run], "faults": faults, "findings": []})
 
@@ -79,6 +80,10 @@ def test_a_file_that_is_continued_elsewhere_names_both_machines() -> None:
 def test_the_page_shows_the_published_results() -> None:
     page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
     assert shown_in(page, PUBLISHED) == page, "run make results"
+    assert shown_in(page, PUBLISHED_REAL) == page, "run make results"
+    assert not has_failed(
+        Measurement("chaos", {}, {"runs": [one for one in PUBLISHED_REAL.data["runs"] if one["stage"] == "real"]})
+    )
     assert has_failed(PUBLISHED) == ("The one wrong answer" in page), (
         "a page with faults says what they were, and no other"
     )
@@ -110,12 +115,14 @@ async def scene_of(tmp_path: Path, program: str) -> AsyncGenerator[Scene]:
 ALONE = "import time; print(flush=True); time.sleep(1000)"
 WITH_ENGINE = (
     "import subprocess, sys;"
-    f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)', '{faults.ENGINE}']);"
+    f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)', '{faults.FAKE_ENGINE}']);"
     "print(flush=True); sys.exit(child.wait())"
 )
 
 
-@pytest.mark.parametrize("inject", [faults.engine_killed, faults.worker_killed, faults.replica_killed])
+@pytest.mark.parametrize(
+    "inject", [faults.engine_killed, faults.engine_killed_twice, faults.worker_killed, faults.replica_killed]
+)
 async def test_a_fault_without_its_process_says_so_and_excuses_nothing(
     inject: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,8 +143,40 @@ async def test_a_process_that_is_there_gets_its_signal(tmp_path: Path) -> None:
         assert process.returncode == 256 - signal.SIGKILL  # what it waited for was killed
 
 
+WITH_ENGINE_AGAIN = (
+    "import subprocess, sys;"
+    "start = lambda: subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)', sys.argv[1]]);"
+    "first = start(); print(flush=True); first.wait(); second = start(); sys.exit(second.wait())"
+).replace("sys.argv[1]", repr(faults.FAKE_ENGINE))
+
+
+async def test_an_engine_s_successor_is_killed_too(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, WITH_ENGINE_AGAIN) as scene:
+        process = scene.stage.servers[0].process
+        assert process is not None
+        await faults.engine_killed_twice(scene)
+        await asyncio.to_thread(process.wait, HANG_S)
+        assert process.returncode == 256 - signal.SIGKILL  # the second one was killed
+
+
+async def test_a_server_has_ended_once_its_processes_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that outlives its server answers for it that it is ready."""
+    monkeypatch.setattr(stage, "END_S", 1.0)
+    async with scene_of(tmp_path, WITH_ENGINE) as scene:
+        [server] = scene.stage.servers
+        await until(lambda: bool(server.below(faults.FAKE_ENGINE)), "an engine")
+        [engine] = server.below(faults.FAKE_ENGINE)
+        try:
+            with pytest.raises(StageFault):
+                await server.end(signal.SIGKILL)
+        finally:
+            engine.kill()
+
+
 @asynccontextmanager
-async def staged_in_process(_: Any, folder: Path, outages: Outages, *_flags: str) -> AsyncGenerator[Stage]:
+async def staged_in_process(
+    _: Any, folder: Path, outages: Outages, *_flags: str, model: str = ""
+) -> AsyncGenerator[Stage]:
     """A server in the test's own event loop."""
     storage_url = f"sqlite:///{folder}/dragoman.db"
     database = Database(storage_url)
@@ -169,7 +208,7 @@ async def test_only_faults_that_were_injected_are_counted(tmp_path: Path, monkey
     monkeypatch.setattr(runs, "PAUSE_S", (0.0, 0.1))
     monkeypatch.setattr(runs, "staged", staged_in_process)
     results = Measurement("chaos", PUBLISHED.conditions)
-    await ChaosRun(results, "one", HANG_S, 1, NoProgress(), kinds).run(interrupted)
+    await ChaosRun(RunPlan("one", HANG_S, 1, kinds), results, NoProgress()).run(interrupted)
     times = {name: len(row["recovered_s"]) for name, row in results.data["faults"].items()}
     assert "absent" in tried
     assert times.get("one: absent", 0) == 0

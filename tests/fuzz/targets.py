@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from dragoman.api.forms import parse_form
 from dragoman.api.glossaries import parse_csv, parse_tsv
 from dragoman.errors import DragomanError
 from dragoman.types import TextFormat
-from tests.hostile_files.mutations import changed_file, changed_text, seeds
+from tests.hostile_files.mutations import changed_again, changed_text, seeds
 from tests.serving import fake_service
 from wholetext.errors import WholetextError
 from wholetext.files import formats, returned, tmx
@@ -31,11 +31,17 @@ from wholetext.markup.spans import pseudolocalized
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A parser. `change`: other bytes each time; `parse` raises only what is in `refusals`, whatever the bytes are."""
+    """A parser. `mutate`: other bytes of given ones, which may be a mutant. `parse` raises only what is in `refusals`, whatever
+    the bytes are."""
 
-    change: Callable[[Random], bytes]
+    seeds: Sequence[bytes]
+    mutate: Callable[[Random, bytes], bytes]
     parse: Callable[[bytes], object]
     refusals: tuple[type[BaseException], ...] = ()
+
+    def change(self, random: Random) -> bytes:
+        """A mutant of a seed."""
+        return self.mutate(random, random.choice(self.seeds))
 
 
 # ---- files
@@ -170,10 +176,13 @@ def _changed_json(random: Random, value: Any) -> Any:
     return random.choice(_VALUES)
 
 
-def _body(random: Random, path: str) -> bytes:
+def _changed_body(random: Random, data: bytes) -> bytes:
     if random.random() < 0.25:
-        return changed_text(random, json.dumps(BODIES[path]).encode())
-    value = BODIES[path]
+        return changed_text(random, data)
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return changed_text(random, data)
     for _ in range(random.choice((1, 1, 2, 3))):
         value = _changed_json(random, value)
     return json.dumps(value).encode()
@@ -219,37 +228,37 @@ def targets() -> Generator[dict[str, Target]]:
 
 def _table(apis: Apis) -> dict[str, Target]:
     files = {
-        f"file {one}": Target(partial(changed_file, extension=one), partial(_read_and_write, one), _OF_FILES)
+        f"file {one}": Target(of_kind[one], changed_again, partial(_read_and_write, one), _OF_FILES)
         for of_kind in seeds()
         for one in of_kind
     }
     markup = {
-        f"markup {one}": Target(partial(changed_text, data=_MARKUP[one]), partial(_pieces, one))
-        for one in get_args(TextFormat)
+        f"markup {one}": Target([_MARKUP[one]], changed_text, partial(_pieces, one)) for one in get_args(TextFormat)
     }
     return {
         **files,
-        "import tmx": Target(partial(changed_text, data=_TMX), _read_tmx, _OF_FILES),
-        "import returned": Target(
-            partial(changed_file, extension="xlf"), lambda data: [*returned.read(data)], _OF_FILES
-        ),
-        "terms csv": Target(partial(changed_text, data=_ROWS), _of_text(parse_csv), (DragomanError,)),
-        "terms tsv": Target(
-            partial(changed_text, data=_ROWS.replace(b",", b"\t")), _of_text(parse_tsv), (DragomanError,)
-        ),
+        "import tmx": Target([_TMX], changed_again, _read_tmx, _OF_FILES),
+        "import returned": Target(seeds()[1]["xlf"], changed_again, lambda data: [*returned.read(data)], _OF_FILES),
+        "terms csv": Target([_ROWS], changed_text, _of_text(parse_csv), (DragomanError,)),
+        "terms tsv": Target([_ROWS.replace(b",", b"\t")], changed_text, _of_text(parse_tsv), (DragomanError,)),
         **markup,
-        "marks": Target(partial(changed_text, data=_MARKUP["marks"]), _marks),
+        "marks": Target([_MARKUP["marks"]], changed_text, _marks),
         "form": Target(
-            partial(changed_text, data=_FORM),
+            [_FORM],
+            changed_text,
             lambda data: parse_form(data, "multipart/form-data; boundary=b", 100),
             (DragomanError,),
         ),
         "form urlencoded": Target(
-            partial(changed_text, data=b"text=The%20old+town&target=ja&%zz=%"),
+            [b"text=The%20old+town&target=ja&%zz=%"],
+            changed_text,
             lambda data: parse_form(data, "application/x-www-form-urlencoded", 100),
             (DragomanError,),
         ),
-        **{f"api {path}": Target(partial(_body, path=path), partial(apis.post, path)) for path in BODIES},
+        **{
+            f"api {path}": Target([json.dumps(body).encode()], _changed_body, partial(apis.post, path))
+            for path, body in BODIES.items()
+        },
     }
 
 

@@ -9,6 +9,7 @@ import io
 import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from random import Random
@@ -678,15 +679,23 @@ def changed_text(random: Random, data: bytes) -> bytes:
 def changed_file(random: Random, extension: str) -> bytes:
     """A mutant, of any source of randomness."""
     packages, texts = seeds()
-    if extension in texts:
-        data = random.choice(texts[extension])
+    return changed_again(random, random.choice(texts.get(extension) or packages[extension]))
+
+
+def changed_again(random: Random, data: bytes) -> bytes:
+    """A mutant of a file, which may be one itself."""
+    if not data.startswith(b"PK"):
         is_xml = data.lstrip().startswith(b"<") and random.random() < 0.8
         return _changed(random, data, _OF_XML if is_xml else _OF_TEXT)
-    data = random.choice(packages[extension])
+    try:
+        entries = _read(data)
+    except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, RuntimeError, EOFError, struct.error):
+        return _change_bytes(random, data)
     if random.random() < 0.1:
         return _change_package(random, data)
-    entries = _read(data)
     parts = [name for name in entries if name.endswith((".xml", ".rels", ".html", ".opf", ".ncx"))]
+    if not parts:
+        return _change_bytes(random, data)
     (name,) = random.choices(parts, [min(len(entries[name]), 20_000) ** 0.5 for name in parts])
     entries[name] = _changed(random, entries[name], _OF_XML)
     return package(entries, stored=("mimetype",))

@@ -196,6 +196,11 @@ def test_tags_that_a_model_made_up_are_dropped(source: str, output: str, expecte
     assert without_invented(source, output) == expected
 
 
+def test_many_tags_that_a_model_made_up_are_dropped_in_linear_work() -> None:
+    source = "The <g1>old <x2/> town</g1> " * 100_000
+    assert without_invented(source, "<b>a</b> " * 200_000) == "a " * 200_000
+
+
 @pytest.mark.parametrize(
     ("source", "output", "numbers"),
     [

@@ -18,12 +18,25 @@ from typing import Any
 import aiohttp
 
 from dragoman_bench.chaos.ledger import Ledger, Reply, SentDocument, Verdict, refusal
-from dragoman_bench.chaos.oracle import CALLS, SOURCE, TARGET, SentCall, memory_call, memory_entry, sentence
+from dragoman_bench.chaos.oracle import (
+    CALLS,
+    CIRCLED,
+    SOURCE,
+    TARGET,
+    Make,
+    Rule,
+    SentCall,
+    memory_call,
+    memory_entry,
+    sentence,
+)
 
 DEADLINE_S = 90.0
 """Of a call. Longer than a server's restart with an engine's."""
 POLL_S = 0.25
 MEMORY = "approved"
+_LAST_KEY_EVERY = 8
+"""So many clients have one with the last of the keys, whose quota is soon used up."""
 _PARAGRAPHS = (2, 6)
 """Paragraphs of a document, from and to."""
 
@@ -92,7 +105,8 @@ class MixedLoad:
     """Clients of several keys at several servers that share a database. `keys`: by name; `urls`: of all servers.
 
     `one_server_a_url` False: behind an address is one of several servers, of which each learns within `auth.refresh_s` what
-    others have stored. `kept_share`: of documents that stay.
+    others have stored. `kept_share`: of documents that stay. `calls`: what is sent, the first one plain texts; `rule`: by which
+    they are judged. `stores` False: the servers translate only, and have no documents, memories and usage.
     """
 
     http: Http
@@ -102,6 +116,9 @@ class MixedLoad:
     seed: int
     one_server_a_url: bool = True
     kept_share: float = 0.2
+    calls: tuple[Make, ...] = CALLS
+    rule: Rule = CIRCLED
+    stores: bool = True
     numbers: count[int] = field(default_factory=lambda: count(1))
     ends: asyncio.Event = field(default_factory=asyncio.Event)
     in_flight: int = 0
@@ -109,7 +126,16 @@ class MixedLoad:
     def url(self, number: int) -> str:
         return self.urls[number % len(self.urls)]
 
+    def key_of(self, place: int) -> str:
+        """Of a client."""
+        *unlimited, last = sorted(self.keys)
+        return last if place % _LAST_KEY_EVERY == _LAST_KEY_EVERY - 1 else unlimited[place % len(unlimited)]
+
     # ---- calls
+
+    def made(self, make: Make, key: str) -> SentCall:
+        """A new call."""
+        return make(key, next(self.numbers), self.rule)
 
     async def call(self, call: SentCall, url: str, manner: Manner = Manner()) -> str:
         """Send one call and return the ledger's verdict."""
@@ -136,15 +162,13 @@ class MixedLoad:
 
     async def client(self, place: int) -> None:
         """Send one call after another until the load ends."""
-        rng = Random(f"{self.seed} client {place}")
-        keys = sorted(self.keys)
+        rng, key = Random(f"{self.seed} client {place}"), self.key_of(place)
         while not self.ends.is_set():
-            number, key = next(self.numbers), keys[place % len(keys)]
-            choice = rng.randrange(len(CALLS) + 1)
-            if choice < len(CALLS):
-                verdict = await self.call(CALLS[choice](key, number), self.url(rng.randrange(1000)))
+            choice = rng.randrange(len(self.calls) + self.stores)
+            if choice < len(self.calls):
+                verdict = await self.call(self.made(self.calls[choice], key), self.url(rng.randrange(1000)))
             else:
-                verdict = await self.store_and_translate(key, number)
+                verdict = await self.store_and_translate(key, next(self.numbers))
             if verdict != "right":  # as a client with backoff does
                 await asyncio.sleep(rng.uniform(0.5, 1.5) if verdict == "failed" else rng.uniform(0.05, 0.3))
 
@@ -157,7 +181,7 @@ class MixedLoad:
         while not self.ends.is_set():
             number, key = next(self.numbers), keys[place % len(keys)]
             paragraphs = [sentence(number, part) for part in range(rng.randint(*_PARAGRAPHS))]
-            sent = SentDocument(key, f"{number}.txt", paragraphs)
+            sent = SentDocument(key, f"{number}.txt", paragraphs, rule=self.rule)
             self.ledger.documents.append(sent)
             if not await self.upload(sent, self.url(number)):
                 await asyncio.sleep(rng.uniform(0.5, 1.5))
@@ -171,7 +195,7 @@ class MixedLoad:
     async def upload(self, sent: SentDocument, url: str) -> bool:
         """Whether the server has acknowledged the document."""
         form = aiohttp.FormData({"source": SOURCE, "target": TARGET})
-        form.add_field("file", "\n\n".join(sent.paragraphs) + "\n", filename=sent.name, content_type="text/plain")
+        form.add_field("file", sent.file, filename=sent.name, content_type="text/plain")
         began_s = monotonic()
         reply = await self.http.send("POST", url, "/v1/documents", self.keys[sent.key], form)
         what = f"upload of {sent.name} by {sent.key}"
@@ -237,7 +261,7 @@ class MixedLoad:
             self.ledger.count("lost", f"the result of {sent.name} of {sent.key}: {reply}")
             return
         self.ledger.delivered(sent, reply.url, monotonic())
-        self.ledger.audit_document(sent, reply.body.decode("utf-8").rstrip("\n").split("\n\n"))
+        self.ledger.audit_document(sent, sent.rule.translations(reply.body.decode("utf-8"), sent.marks))
 
     async def delete(self, sent: SentDocument) -> None:
         """Delete the document, once."""
@@ -248,7 +272,7 @@ class MixedLoad:
 
     async def prepare(self) -> None:
         """Make the memory of each key. Raises `RuntimeError` where a server does not."""
-        for key in self.keys:
+        for key in self.keys if self.stores else ():
             await self.asked("POST", "/v1/memories", key, {"name": MEMORY})
 
     async def asked(self, method: str, path: str, key: str, body: Any = None) -> Any:
@@ -263,7 +287,7 @@ class MixedLoad:
 
         `settle_s`: how long the servers may take to add up what they have charged.
         """
-        for key in self.keys:
+        for key in self.keys if self.stores else ():
             self.ledger.audit_documents(key, await self._document_names(key))
             await self._audit_segments(key)
             self.ledger.audit_memory(key, await self._memory_entries(key))

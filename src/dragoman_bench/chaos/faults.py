@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ import psutil
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman_bench.chaos.clients import Manner, MixedLoad
-from dragoman_bench.chaos.oracle import CALLS, SentCall, text_call
+from dragoman_bench.chaos.oracle import SentCall
 from dragoman_bench.chaos.shim import Shim
-from dragoman_bench.chaos.stage import MOST_CHARACTERS, STAGES, ChaosServer, Stage, StageName
+from dragoman_bench.chaos.stage import REAL, STAGES, ChaosServer, Stage, StageName
 
-ENGINE, WORKER, REPLICA, PROXY = "fake_process", "wholetext.files.worker", "ray::ServeReplica", "haproxy.cfg"
+FAKE_ENGINE, VLLM_ENGINE = "fake_process", "VLLM::EngineCore"
+WORKER, REPLICA, PROXY = "wholetext.files.worker", "ray::ServeReplica", "haproxy.cfg"
 """Parts of the command lines by which processes are found."""
 HELD_S = 4.0
 """How long a resource is held back."""
@@ -29,6 +31,8 @@ UPDATES_S = 180.0
 """For two replicas, one after the other."""
 MOVED_S = 3600
 """By so much the wall clock is moved, forwards or backwards."""
+ENDS_S, STOPPED_S = 60.0, 100.0
+"""How long `vllm serve` may take to end after its engine, and how long that is stopped: longer than a call's deadline."""
 FLOOD = 10
 """A flood's characters, in times of what servers admit."""
 
@@ -47,21 +51,29 @@ class Scene:
     load: MixedLoad
     rng: Random
 
+    @property
+    def engine(self) -> str:
+        """The engine's part of a command line."""
+        return VLLM_ENGINE if self.stage.name in REAL else FAKE_ENGINE
+
     def calls(self, number: int) -> list[SentCall]:
         """So many calls of all kinds and keys."""
         keys = sorted(self.load.keys)
-        return [self.rng.choice(CALLS)(self.rng.choice(keys), next(self.load.numbers)) for _ in range(number)]
+        return [self.load.made(self.rng.choice(self.load.calls), self.rng.choice(keys)) for _ in range(number)]
 
     async def send(self, calls: list[SentCall], manner: Callable[[], Manner]) -> None:
         """Send them at the same time, to all servers."""
         await asyncio.gather(*(self.load.call(one, self.load.url(one.number), manner()) for one in calls))
 
 
-async def _found(scene: Scene, title: str) -> psutil.Process:
-    """A process, once there is one, of one of the servers. Raises `NotInjected` where none appears."""
-    end_s = monotonic() + APPEARS_S
+async def _found(
+    scene: Scene, title: str, *, of: ChaosServer | None = None, but: Collection[int] = ()
+) -> psutil.Process:
+    """A process, once there is one, of one of the servers, or of one; with another number than `but`. Raises `NotInjected`
+    where none appears."""
+    end_s, servers = monotonic() + APPEARS_S, scene.stage.servers if of is None else [of]
     while monotonic() < end_s:
-        found = [one for server in scene.stage.servers for one in server.below(title)]
+        found = [one for server in servers for one in server.below(title) if one.pid not in but]
         if found:
             return scene.rng.choice(found)
         await asyncio.sleep(0.02)
@@ -81,11 +93,39 @@ async def _signal(scene: Scene, title: str, number: signal.Signals) -> None:
 
 
 async def engine_killed(scene: Scene) -> None:
-    await _signal(scene, ENGINE, signal.SIGKILL)
+    await _signal(scene, scene.engine, signal.SIGKILL)
 
 
 async def engine_stopped(scene: Scene) -> None:
-    await _signal(scene, ENGINE, signal.SIGSTOP)
+    await _signal(scene, scene.engine, signal.SIGSTOP)
+
+
+async def engine_killed_twice(scene: Scene) -> None:
+    """An engine's process, and the next one that its server starts, before that serves."""
+    server = scene.rng.choice(scene.stage.servers)
+    known = {one.pid for one in server.below(scene.engine)}
+    _send(await _found(scene, scene.engine, of=server), signal.SIGKILL)
+    _send(await _found(scene, scene.engine, of=server, but=known), signal.SIGKILL)
+
+
+async def engine_of_vllm_killed(scene: Scene) -> None:
+    """`vllm serve` ends, and is started again."""
+    [server] = scene.stage.servers
+    await engine_killed(scene)
+    if server.process is not None:
+        with suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(server.process.wait, ENDS_S)
+    await server.replace()
+
+
+async def engine_of_vllm_stopped(scene: Scene) -> None:
+    """`vllm serve` does not see it: the engine goes on once it is told to."""
+    engine = await _found(scene, scene.engine)
+    _send(engine, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(STOPPED_S)
+    finally:
+        _send(engine, signal.SIGCONT)
 
 
 async def worker_killed(scene: Scene) -> None:
@@ -146,9 +186,10 @@ async def clients_trickle(scene: Scene) -> None:
 
 async def flood(scene: Scene) -> None:
     """Until their characters are ten times what the servers admit."""
-    calls, most = list[SentCall](), FLOOD * MOST_CHARACTERS * len(scene.stage.servers)
-    while sum(one.characters for one in calls) < most:
-        calls.append(text_call(scene.rng.choice(("a", "b")), next(scene.load.numbers)))
+    calls, left = list[SentCall](), FLOOD * scene.stage.most_characters
+    while left > 0:
+        calls.append(scene.load.made(scene.load.calls[0], scene.rng.choice(("a", "b"))))
+        left -= calls[-1].characters
     await scene.send(calls, Manner)
 
 
@@ -207,20 +248,26 @@ async def database_restarted(scene: Scene) -> None:
     await asyncio.to_thread(scene.stage.postgres.control, "restart", "-m", "immediate")
 
 
-async def _limited(server: ChaosServer, resource: int, limit: Callable[[psutil.Process], int]) -> None:
+async def _limited(process: psutil.Process, resource: int, limit: Callable[[psutil.Process], int]) -> None:
     """Limit a resource of a server's process for a time."""
-    process = server.root
     soft, hard = process.rlimit(resource)
     process.rlimit(resource, (limit(process), hard))
     try:
         await asyncio.sleep(HELD_S)
     finally:
-        process.rlimit(resource, (soft, hard))
+        with suppress(psutil.NoSuchProcess):
+            process.rlimit(resource, (soft, hard))
+
+
+async def _serving(scene: Scene, server: ChaosServer) -> psutil.Process:
+    """The process that answers a server's calls, or one of them."""
+    return await _found(scene, REPLICA) if scene.stage.name == "replicas" else server.root
 
 
 async def disk_full(scene: Scene) -> None:
     """No file of the server's process grows: each write beyond a file's end is an error (RLIMIT_FSIZE)."""
-    await _limited(scene.rng.choice(scene.stage.servers), psutil.RLIMIT_FSIZE, lambda _: 0)
+    process = await _serving(scene, scene.rng.choice(scene.stage.servers))
+    await _limited(process, psutil.RLIMIT_FSIZE, lambda _: 0)
 
 
 async def disk_read_only(scene: Scene) -> None:
@@ -257,8 +304,9 @@ async def handles_used_up(scene: Scene) -> None:
     libuv then closes new connections unread, which no server can answer: these calls have failed.
     """
     server, outages = scene.rng.choice(scene.stage.servers), scene.load.ledger.outages
+    process = await _serving(scene, server)
     with outages.during(server.url, is_orderly=True):
-        await _limited(server, psutil.RLIMIT_NOFILE, lambda process: process.num_fds() + 1)
+        await _limited(process, psutil.RLIMIT_NOFILE, lambda process: process.num_fds() + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,30 +315,33 @@ class FaultKind:
 
     name: str
     inject: Callable[[Scene], Awaitable[None]]
-    stages: tuple[StageName, ...] = STAGES
+    stages: tuple[StageName, ...] = ("one", "pair", "replicas", "real")
 
 
-_PROCESSES: tuple[StageName, ...] = ("one", "pair")
+_PROCESSES: tuple[StageName, ...] = ("one", "pair", "real")
 FAULTS = (
     FaultKind("engine killed", engine_killed),
+    FaultKind("engine killed twice", engine_killed_twice),
     FaultKind("engine stopped (SIGSTOP)", engine_stopped),
+    FaultKind("engine killed", engine_of_vllm_killed, ("vllm",)),
+    FaultKind("engine stopped (SIGSTOP)", engine_of_vllm_stopped, ("vllm",)),
     FaultKind("document worker killed", worker_killed),
     FaultKind("replica killed", replica_killed, ("replicas",)),
     FaultKind("HAProxy killed", proxy_killed, ("replicas",)),
     FaultKind("rolling update (SIGUSR2)", rolling_update, ("replicas",)),
-    FaultKind("server killed and started", server_killed, _PROCESSES),
-    FaultKind("server ended (SIGTERM) and started", server_ended, _PROCESSES),
+    FaultKind("server killed and started", server_killed),
+    FaultKind("server ended (SIGTERM) and started", server_ended),
     FaultKind("keys read again (SIGHUP)", keys_read_again),
     FaultKind("30 clients vanish", clients_vanish),
     FaultKind("10 clients trickle", clients_trickle),
     FaultKind("garbage is sent", garbage),
-    FaultKind("flood of 10 times the capacity", flood),
-    FaultKind("database locked", database_locked, ("one", "replicas")),
+    FaultKind("flood of 10 times the capacity", flood, STAGES),
+    FaultKind("database locked", database_locked, ("one", "replicas", "real")),
     FaultKind("database restarted", database_restarted, ("pair",)),
-    FaultKind("disk full (injected)", disk_full, _PROCESSES),
+    FaultKind("disk full (injected)", disk_full),
     FaultKind("disk read-only (injected)", disk_read_only, _PROCESSES),
     FaultKind("wall clock moved by an hour (injected)", clock_moved, _PROCESSES),
-    FaultKind("file handles used up", handles_used_up, _PROCESSES),
+    FaultKind("file handles used up", handles_used_up),
 )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Literal, get_args
 
-from dragoman_bench.chaos.oracle import AnswerTexts, SentCall, circled, error_code
+from dragoman_bench.chaos.oracle import CIRCLED, AnswerTexts, Rule, SentCall, circled, error_code
 
 Verdict = Literal["right", "refused", "failed", "lost", "duplicated", "wrong", "mixed_up", "left"]
 """`mixed_up`: somebody else's answer; `left`: the client closed the connection on purpose."""
@@ -122,19 +122,29 @@ class SentDocument:
     is_delivered: bool = False
     is_deleted: bool = False
     is_deletion_unsure: bool = False
+    rule: Rule = CIRCLED
 
     @property
     def characters(self) -> int:
         return sum(map(len, self.paragraphs))
+
+    @property
+    def marks(self) -> list[str]:
+        """Of its paragraphs."""
+        return [f"{self.name.partition('.')[0]} {place}" for place in range(len(self.paragraphs))]
+
+    @property
+    def file(self) -> str:
+        return "\n\n".join(map(self.rule.sent, self.paragraphs, self.marks)) + "\n"
 
     def wrong_paragraph(self, translations: list[str]) -> int | None:
         """The first that is not right; None: all are."""
         for place in range(max(len(self.paragraphs), len(translations))):
             if place >= len(self.paragraphs) or place >= len(translations):
                 return place
-            right = {self.edits.get(place) or circled(self.paragraphs[place])}
-            right |= {self.unsure_edits[place]} if place in self.unsure_edits else set()
-            if translations[place] not in right:
+            found, edit = translations[place], self.edits.get(place)
+            is_right = found == edit if edit else self.rule.fits(self.paragraphs[place], found)
+            if not is_right and found != self.unsure_edits.get(place):
                 return place
         return None
 

@@ -3,9 +3,10 @@
 What clients store has a bound, so that the database need not grow: documents are deleted, and memories have the same few
 entries, again and again. The cache is small enough to be full soon.
 Sampled from outside: memory, open files and connections, and threads of the server's process and of those below it, and the
-bytes of its database. After the warm-up, the first third, a line is fitted to the means of ten blocks of samples, which depend
-on each other less than samples do. The slope is flat if it is within two standard errors of none. Memory that grows and is
-given back later makes the error large: a longer run decides.
+bytes of its database. In the first half of the warm-up more comes at once, so that what has a bound reaches it: pools of
+threads and connections, caches, windows. After the warm-up, the first third, a line is fitted to the means of ten blocks of
+samples, which depend on each other less than samples do. The slope is flat if it is within two standard errors of none. Memory
+that grows and is given back later makes the error large: a longer run decides.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -38,6 +39,8 @@ KIND = "soak"
 BLOCKS = 10
 WARM_UP = 1 / 3
 DOCUMENT_CLIENTS = 1
+BURST, BURST_DOCUMENT_CLIENTS = 3.0, 8
+"""In the first half of the warm-up: times as many calls a second, and clients that send documents."""
 ENTRIES, FIRST_ENTRY = 50, 10**9
 """Entries of each key's memory, and the number of the first one's text, which no other call has."""
 FLAGS = ("--cache-max-bytes=1000000",)
@@ -120,8 +123,12 @@ class Soak:
             load = MixedLoad(Http(http), self._ledger, stage.urls, stage.keys, self._seed, kept_share=0.0)
             await load.prepare()
             began_s, samples = monotonic(), list[Sample]()
+            burst = replace(load, ends=asyncio.Event())
+            asyncio.get_running_loop().call_later(self._seconds * WARM_UP / 2, burst.ends.set)
             tasks = [asyncio.create_task(load.documents(place)) for place in range(DOCUMENT_CLIENTS)]
-            tasks.append(asyncio.create_task(self._send(load)))
+            tasks += [asyncio.create_task(burst.documents(place)) for place in range(BURST_DOCUMENT_CLIENTS)]
+            tasks.append(asyncio.create_task(self._send(load, self._per_s)))
+            tasks.append(asyncio.create_task(self._send(burst, self._per_s * (BURST - 1))))
             try:
                 while monotonic() < began_s + self._seconds and not interrupted.is_set():
                     await asyncio.sleep(max(self._seconds / 300, 1.0))
@@ -130,6 +137,7 @@ class Soak:
                     self._observer.note(f"  {totals.total()} requests, {samples[-1].memory_mib:.0f} MiB")
             finally:
                 load.ends.set()
+                burst.ends.set()
                 ended_s = monotonic()
                 try:
                     await asyncio.gather(*tasks)
@@ -149,18 +157,23 @@ class Soak:
             samples=[asdict(one) for one in samples],
         )
 
-    async def _send(self, load: MixedLoad) -> None:
+    async def _send(self, load: MixedLoad, per_s: float) -> None:
         """Calls at random times, whatever becomes of those before."""
-        rng, calls, places, entries = Random(f"{self._seed} soak"), set[asyncio.Task[object]](), count(), count()
+        rng, calls, places, entries = (
+            Random(f"{self._seed} soak {per_s}"),
+            set[asyncio.Task[object]](),
+            count(),
+            count(),
+        )
         *unlimited, limited = sorted(load.keys)
         keys = (*unlimited * 5, limited)  # whose quota is soon used up: then its calls are no load
         next_s = monotonic()
         while not load.ends.is_set():
-            next_s += rng.expovariate(self._per_s)
+            next_s += rng.expovariate(per_s)
             await asyncio.sleep(next_s - monotonic())
             key, choice, number = keys[next(places) % len(keys)], rng.randrange(len(CALLS) + 1), next(load.numbers)
             sent = (
-                load.call(CALLS[choice](key, number), load.url(0))
+                load.call(CALLS[choice](key, number, load.rule), load.url(0))
                 if choice < len(CALLS)
                 else load.store_and_translate(key, FIRST_ENTRY + next(entries) % ENTRIES)
             )

@@ -1,7 +1,8 @@
 """The servers of a run, as processes: started, signalled, killed and started again on the same ports.
 
-All servers of a stage run over the fake engine as a process of its own, need keys, and share a database. Every end of a server
-is noted in `Outages`, by which the ledger excuses calls.
+dragoman's servers need keys, and those of a stage share a database. They run over the fake engine as a process of its own, or
+over vLLM's. `vllm serve` is a stage for comparison. Every end of a server is noted in `Outages`, by which the ledger excuses
+calls.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,19 +27,34 @@ import psutil
 
 from dragoman.errors import DragomanError
 from dragoman.guard import guard_children
+from dragoman_bench.bench.servers import vllm_serve
 from dragoman_bench.chaos.ledger import Outages
+from dragoman_bench.chaos.oracle import COMPLETION_MODEL
 from dragoman_bench.chaos.shim import Shim
 
-StageName = Literal["one", "pair", "replicas"]
+StageName = Literal["one", "pair", "replicas", "real", "vllm"]
 STAGES: tuple[StageName, ...] = get_args(StageName)
-"""One server on SQLite; two servers on one PostgreSQL; one address with two replicas."""
-START_S, END_S = 240.0, 120.0
-SLOTS, MOST_CHARACTERS = 16, 6_000
-"""Of each server: sequences that run at the same time, and characters in flight from which on calls are refused."""
-FLAGS = (
-    *("--pipeline=fake", "--fake-process=true", "--fake-step-ms=5", "--hang-timeout-s=3", f"--max-num-seqs={SLOTS}"),
-    *(f"--max-in-flight-characters={MOST_CHARACTERS}", "--auth=keys", "--documents-owner-timeout-s=3"),
+"""One server on SQLite; two servers on one PostgreSQL; one address with two replicas; one server over vLLM's engine; `vllm
+serve`."""
+REAL: tuple[StageName, ...] = ("real", "vllm")
+"""Those with a model."""
+START_S, END_S = 600.0, 120.0
+"""Deadlines of a server. The first start over a model compiles it."""
+SLOTS = 16
+"""Sequences that run at the same time over the fake engine."""
+MOST_CHARACTERS: Mapping[StageName, int] = {
+    "one": 6_000,
+    "pair": 6_000,
+    "replicas": 6_000,
+    "real": 24_000,
+    "vllm": 24_000,
+}
+"""Characters in flight from which on each server refuses calls; `vllm serve` refuses none."""
+_COMMON_FLAGS = ("--auth=keys", "--documents-owner-timeout-s=3")
+_FAKE_FLAGS = (
+    *("--pipeline=fake", "--fake-process=true", "--fake-step-ms=2", "--hang-timeout-s=3", f"--max-num-seqs={SLOTS}"),
 )
+_REAL_FLAGS = ("--hang-timeout-s=10",)
 KEYS = {"a": (), "b": ("--priority=bulk",), "c": ("--characters-per-month=20000",)}
 """Accounts of the load, with their limits; the last one's quota is soon used up."""
 _LINES_SHOWN = 4
@@ -58,9 +74,16 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
+def _runs(process: psutil.Process) -> bool:
+    """Whether it has not ended; of a zombie only its parent has not asked yet."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 @dataclass(eq=False, slots=True)
 class ChaosServer:
-    """One `dragoman serve`, which keeps its port over restarts."""
+    """One server, which keeps its port over restarts."""
 
     folder: Path
     flags: tuple[str, ...]
@@ -68,6 +91,9 @@ class ChaosServer:
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
     shim: Shim | None = None
+    program: tuple[str, ...] = (*_PROGRAM, "serve")
+    ready_path: str = "/readyz"
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def url(self) -> str:
@@ -98,7 +124,7 @@ class ChaosServer:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
             while True:
                 with suppress(aiohttp.ClientError, OSError, TimeoutError):
-                    async with session.get(f"{self.url}/readyz") as answer:
+                    async with session.get(self.url + self.ready_path) as answer:
                         if answer.status == 200:
                             return
                 if self.process is None or self.process.poll() is not None or monotonic() > end_s:
@@ -109,16 +135,18 @@ class ChaosServer:
         guard_children()
         self.folder.mkdir(parents=True, exist_ok=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
-        kept |= self.shim.environment() if self.shim is not None else {}
+        kept |= {**self.environment, **(self.shim.environment() if self.shim is not None else {})}
         with (self.folder / "server.log").open("ab") as log:
-            command = [*_PROGRAM, "serve", f"--port={self.port}", *self.flags]
+            command = [*self.program, f"--port={self.port}", *self.flags]
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=kept, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
             )
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it by a signal. Raises `StageFault` where SIGTERM does not end it with exit code 0."""
+        """End it by a signal, and wait for its processes too, one of which may hold its port. Raises `StageFault` where SIGTERM
+        does not end it with exit code 0, or where something of it is left."""
         assert self.process is not None
+        below = self.root.children(recursive=True)
         is_orderly = number == signal.SIGTERM
         self.outages.begin(self.url, monotonic(), is_orderly=is_orderly)
         self.process.send_signal(number)
@@ -128,17 +156,34 @@ class ChaosServer:
             raise StageFault(f"the server does not end: see {self.folder / 'server.log'}") from None
         if is_orderly and exit_code:
             raise StageFault(f"the server ended with {exit_code}: see {self.folder / 'server.log'}")
+        end_s = monotonic() + END_S
+        while left := [one for one in below if _runs(one)]:
+            if monotonic() > end_s:
+                raise StageFault(f"{len(left)} processes of the server are left: see {self.folder / 'server.log'}")
+            await asyncio.sleep(0.05)
 
     async def restart(self, number: signal.Signals) -> None:
         await self.end(number)
         await self.start()
         self.outages.end(self.url, monotonic())
 
+    async def replace(self) -> None:
+        """What a supervisor does for a server that has ended or does not serve: kill what is left, and start it again."""
+        self.outages.begin(self.url, monotonic(), is_orderly=True)
+        self.kill()
+        await self.start()
+        self.outages.end(self.url, monotonic())
+
     def kill(self) -> None:
-        """At the end of a run, whatever its state."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        """At the end of a run, whatever its state; with its processes, of which an engine's may outlive it for a while."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        below = self.root.children(recursive=True)
+        self.process.kill()
+        for one in below:
+            with suppress(psutil.Error):
+                one.kill()
+        self.process.wait()
 
 
 @dataclass(eq=False, slots=True)
@@ -152,18 +197,32 @@ class Stage:
     postgres: Postgres | None = None
 
     @property
+    def most_characters(self) -> int:
+        """In flight, that all servers admit."""
+        return MOST_CHARACTERS[self.name] * len(self.servers)
+
+    @property
     def urls(self) -> list[str]:
         return [one.url for one in self.servers]
 
 
 @asynccontextmanager
-async def staged(name: StageName, folder: Path, outages: Outages, *more_flags: str) -> AsyncGenerator[Stage]:
-    """Servers that are ready. Raises `StageFault`."""
+async def staged(
+    name: StageName, folder: Path, outages: Outages, *more_flags: str, model: str = ""
+) -> AsyncGenerator[Stage]:
+    """Servers that are ready. `more_flags`: of each. `model`: a folder, or empty for the packaged one. Raises `StageFault`."""
+    if name == "vllm":
+        async with _vllm(folder, outages, model, more_flags) as stage:
+            yield stage
+        return
     async with AsyncExitStack() as stack:
         postgres = stack.enter_context(Postgres.running()) if name == "pair" else None
         storage_url = postgres.url if postgres else f"sqlite:///{folder}/dragoman.db"
         flags = (
-            *FLAGS,
+            *_COMMON_FLAGS,
+            f"--max-in-flight-characters={MOST_CHARACTERS[name]}",
+            *(_REAL_FLAGS if name in REAL else _FAKE_FLAGS),
+            *((f"--model={model}",) if model else ()),
             f"--storage-url={storage_url}",
             *(("--replicas=2",) if name == "replicas" else ()),
             *more_flags,
@@ -179,6 +238,24 @@ async def staged(name: StageName, folder: Path, outages: Outages, *more_flags: s
         yield Stage(name, servers, storage_url, keys, postgres)
         for one in servers:
             await one.end()
+
+
+@asynccontextmanager
+async def _vllm(folder: Path, outages: Outages, model: str, flags: tuple[str, ...]) -> AsyncGenerator[Stage]:
+    command = vllm_serve("vllm", model, {"served-model-name": COMPLETION_MODEL})
+    server = ChaosServer(
+        folder / "server-0",
+        flags,
+        outages,
+        program=command.argv,
+        ready_path=command.ready_path,
+        environment=command.environment,
+    )
+    try:
+        await server.start()
+        yield Stage("vllm", [server], "", {"a": "", "b": ""})
+    finally:
+        server.kill()
 
 
 async def create_key(storage_url: str, account: str, limits: tuple[str, ...]) -> str:

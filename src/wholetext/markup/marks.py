@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -130,9 +131,10 @@ def without_invented(source: str, output: str) -> str:
         return output
     others = MARK.sub("", source)
     has_brackets = "<" in others or ">" in others
+    is_own = cache(others.__contains__)
 
     def cleaned(text: str) -> str:
-        text = _INVENTED.sub(lambda tag: tag[0] if tag[0] in others else "", text)
+        text = _INVENTED.sub(lambda tag: tag[0] if is_own(tag[0]) else "", text)
         return text if has_brackets else text.replace("</", "").replace("<", "").replace(">", "")
 
     return "".join(part if is_mark else cleaned(part) for part, is_mark in parts(output))
