@@ -235,16 +235,19 @@ def conditions(results: Measurement) -> str:
     seconds, requests = sum(one["seconds"] for one in runs), sum(one[verdict] for one in runs for verdict in VERDICTS)
     faults = sum(len(one["recovered_s"]) for one in results.data["faults"].values())
     of_runs = [one.get("conditions", results.conditions) for one in runs]
-    places = dict.fromkeys(
-        f"{one['started_at'][:10]} on {one['machine']['cpu']} with {one['machine']['cores']} cores" for one in of_runs
-    )
+    places = dict.fromkeys(f"{one['started_at'][:10]} on {_named(one['machine'])}" for one in of_runs)
     models = dict.fromkeys(
         " ".join([one["model"] or "the packaged model", *one["flags"]]) for one in runs if "model" in one
     )
     of_model = f" over {' and '.join(models)}," if models else ""
     clients = " or ".join(dict.fromkeys(str(one["clients"]) for one in runs))
     return (
-        f"{requests:,} requests and {faults:,} faults in {seconds / 60:.0f} minutes of {len(runs)} runs,{of_model} "
+        f"{requests:,} requests and {faults:,} faults in {seconds / 60:.0f} minutes, runs: {len(runs)},{of_model} "
         f"{' and '.join(places)}, which other programs used too; {clients} clients, {DOCUMENT_CLIENTS} more that send "
         f"documents; a call's deadline is {DEADLINE_S:.0f} s."
     )
+
+
+def _named(machine: dict[str, Any]) -> str:
+    gpus = "".join(f" and an {gpu['name']}" for gpu in machine["gpus"])
+    return f"{machine['cpu']} with {machine['cores']} cores{gpus}"
