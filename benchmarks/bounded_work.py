@@ -23,7 +23,6 @@ from typing import Any
 from tests.bounded_work import BODIES, MB, ROWS, USUAL, shapes
 from tests.measured_server import (
     LEAST_CPU_S,
-    MAX_GROWTH,
     SIZES,
     Case,
     Figures,
@@ -44,7 +43,7 @@ def _cases(server: MeasuredServer, only: str, sizes: Sequence[int]) -> Iterator[
 
 
 async def _measure(options: argparse.Namespace) -> Measurement:
-    limits = asdict(USUAL) | {"growth": MAX_GROWTH}
+    limits = asdict(USUAL)
     found = Measurement.begin("bounded-work", sizes=options.sizes, limits=limits)
     cases: list[Case] = []
     with tempfile.TemporaryDirectory() as folder, suppress(asyncio.CancelledError):  # Ctrl-C: what was measured is kept

@@ -21,11 +21,13 @@ MB = 1_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may cost: CPU time for each megabyte, CPU time for which the event loop is held, another key's read."""
+    """What a request may cost: CPU time for each megabyte, CPU time for which the event loop is held, another key's read, and
+    how many times the CPU time of a quarter of the body."""
 
     cpu_s_a_mb: float = 1.0
     hold_s: float = 0.2
     read_s: float = 0.5
+    growth: float = 6.0
 
 
 USUAL = Limits()

@@ -50,8 +50,8 @@ SIZES = (MB // 2, 2 * MB, 7_900_000)
 """Bytes of a body; the last is just within the default of `server.max_body_bytes`."""
 LEAST_CPU_S = 0.25
 """What a short request may take."""
-MAX_GROWTH, GROWTH_FROM_S = 6.0, 0.05
-"""How many times the CPU time of four times the body may be, where it is over so much."""
+GROWTH_FROM_S = 0.05
+"""CPU time from which growth is looked at."""
 WORKER_S = 0.5
 """A worker that is started meanwhile takes so long, and may do so within either request."""
 QUOTA = 100_000
@@ -122,7 +122,7 @@ class Case:
         """What is over its limit, and growth that is more than in proportion."""
         found = [fault for one in self.figures for fault in one.faults(self.limits)]
         for small, large in pairwise(self.figures):
-            most_s = MAX_GROWTH / 4 * large.size / max(small.size, 1) * small.cpu_s + WORKER_S
+            most_s = self.limits.growth / 4 * large.size / max(small.size, 1) * small.cpu_s + WORKER_S
             if small.cpu_s > GROWTH_FROM_S and large.cpu_s > most_s:
                 found.append(
                     f"{small.size:,} bytes took {small.cpu_s:.2f} s, {large.size:,} {large.cpu_s:.2f} s of CPU"
