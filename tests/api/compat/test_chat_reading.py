@@ -261,6 +261,39 @@ def test_what_programs_say_besides_a_text_is_no_text(user: str) -> None:
         task(user, None, "You are a translator. Translate the text of the user into German.")
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        "Notes:\n- Bring your ticket.\n- Wear good shoes.",
+        "Rules:\n1. No running.\n2. No diving.",
+        "Requirements:\n- Two years as a translator\n- A car",
+        "Result:\n- It works.",
+        'Output:\n{"name": "Ann"}',
+        "Note that a sworn translator must sign it.",
+        "  Note: this is an unofficial translation.",
+        "Next week: the pool is closed.",
+        "Following the storm, the mayor said: we rebuild.",
+        "The previous owner said: it has no cellar.",
+    ],
+)
+@pytest.mark.parametrize("request_", ["", "Translate the following text into German:\n\n"])
+def test_the_end_of_a_text_is_no_instruction(end: str, request_: str) -> None:
+    text = f"Welcome to the pool.\n\n{end}"
+    system = None if request_ else "Translate the text of the user into German."
+    assert copied(task(request_ + text, None, system)) == text
+
+
+def test_rules_behind_a_text_are_no_part_of_it() -> None:
+    for rules in (
+        "Requirements:\n1. Be exact\n2. Return only the translation, without notes",
+        'Example of output: "a"',
+        "要求：\n1. 准确\n2. 只返回翻译结果，不要解释",
+    ):
+        with suppress(UnclearPrompt):
+            found = task(f"Translate into German.\n\nText:\nIt rains.\n\n{rules}")
+            assert found.texts == ("It rains.",)
+
+
 def test_several_targets_or_none_are_refused() -> None:
     for request in ("Translate the text into German or French:\n\nHello.", "Translate the following text:\n\nHello."):
         with pytest.raises(UnknownPrompt):
@@ -411,6 +444,37 @@ def test_lines_that_open_elements_take_the_work_of_other_lines() -> None:
 
     work_s("abc\n")
     assert any(work_s("<a>\n") < 8 * work_s("abc\n") for _ in range(5))
+
+
+@pytest.mark.parametrize(
+    ("user", "system"),
+    [
+        ("Hello.", "Translate to German.\nOutput:{}x"),
+        ("Hello." + "\n- a:" * 50 + "\n- a{}\nx", "Translate to German."),
+        ("Hello.\n\n[{}x", "Translate to German."),
+    ],
+)
+def test_spaces_in_a_row_take_the_work_of_other_characters(user: str, system: str) -> None:
+    def work_s(filling: str) -> float:
+        began_s = thread_time()
+        with suppress(UnclearPrompt):
+            task(user.replace("{}", filling), None, system.replace("{}", filling))
+        return thread_time() - began_s
+
+    length = 2_400 if "- a" in user else 15_000
+    work_s("ab " * 10)
+    assert any(work_s(" " * length) < 8 * work_s("ab " * (length // 3)) for _ in range(5))
+
+
+@pytest.mark.parametrize("form", ["<t0>{}</t0>\n<t1>b c</t1>", "1. {}\n2. b c"])
+def test_a_long_word_of_a_list_takes_the_work_of_several_words(form: str) -> None:
+    def work_s(text: str) -> float:
+        began_s = thread_time()
+        assert len(task(form.replace("{}", text), None, "Translate each item into German.").texts) == 2
+        return thread_time() - began_s
+
+    work_s("a b ")
+    assert any(work_s("a_" * 10_000) < 8 * work_s("a " * 10_000) for _ in range(3))
 
 
 def test_clauses_of_an_instruction_are_read_once_and_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,11 +37,11 @@ _TOKEN = re.compile(
     r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20})\b)"
 )
 """What the answer is to begin or end with."""
-_BRACKETED = re.compile(r"[ \t]*[\[【(（#]+[ \t]*(?P<name>[^\]】\n:：)）]{3,40}?)[ \t]*(?:[\]】:：]|\n)")
+_BRACKETED = re.compile(r"[ \t]*+[\[【(（#]++[ \t]*+(?P<name>[^\]】\n:：)）]{3,40}?)[ \t]*+(?:[\]】:：]|\n)")
 _PREFIX = re.compile(r"\s*[\[<({>]{1,2}([\w-]{2,20})[\])}<>]{1,2}[ \t:]*\S")
 _ITEM = re.compile(
     r"\s*(?:\[[\w.: -]{1,40}\]|\{[\w.]{1,40}\}|<(?!h\d>)[\w|#-]{0,40}\d[\w|#-]{0,10}>|[#@]\d+|\d+[.):|]"
-    r"|[\w-]+[._][\w.-]+[ \t]*[:=|]|\w+=)[ \t]*\S"
+    r"|(?=[\w-]+?[._][\w.-])[\w.-]++[ \t]*+[:=|]|\w++=)[ \t]*\S"
 )
 _IDENTIFIER = re.compile(
     r"[\"'`](?P<quoted>[A-Za-z][A-Za-z_]{1,30})[\"'`](?!\s*:)|(?<![\w.{<])(?P<spelt>[a-z]+(?:_[a-z]+)+|[a-z]+(?:[A-Z][a-z]+)+)(?![\w.}>])"
@@ -52,7 +52,7 @@ _TEMPLATE = re.compile(
     re.MULTILINE,
 )
 _SHOWN_ANSWER = re.compile(
-    r"^[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*\n?[ \t]*"
+    r"^[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*+(?:\n[ \t]*+)?"
     r"(?P<sign>[\[{<]|\d{1,3}(?=[.):|\]]))",
     re.MULTILINE | re.IGNORECASE,
 )

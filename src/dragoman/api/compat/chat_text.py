@@ -567,13 +567,26 @@ def _without_end(part: SplitMessage) -> SplitMessage:
         found = ending.search(tail)
         if found is None or (ending is _END_BLOCKS and not _said("context", _spaced(found["block"]))):
             continue
-        if ending is _LAST_RULES and label_kind(found["name"]) not in ("answer", "context"):
+        if ending is _LAST_RULES and not _is_of_answer(found):
             continue
         if ending is _LAST_LABEL and label_kind(found["name"]) not in ("answer", "language"):
             continue
         at = max(len(text) - _TAIL, 0) + found.start()
         text, after = text[:at].rstrip(), text[at:] + after
     return replace(part, before=before, text=text.rstrip() if text.endswith("\n") else text, after=after)
+
+
+def _is_of_answer(found: re.Match[str]) -> bool:
+    """Whether a last list, or an example, says what the answer is: texts end with rules, notes and requirements too."""
+    if label_kind(found["name"]) not in ("answer", "context"):
+        return False
+    if found["example"] is not None:
+        return _said("asks", found["example"])
+    lines = (re.sub(r"^[\s*•\d.)、-]+", "\n", line) for line in found[0].splitlines()[1:])
+    return any(
+        _said("solely", line) and (_said("end_note", line) or (_said("asks", line) and _said("answered", line)))
+        for line in lines
+    )
 
 
 def _next_label(before: str, text: str) -> int | None:
@@ -644,7 +657,7 @@ _BEGINS = re.compile(r"(?:begin|start)\b", re.IGNORECASE)
 _LAST_LABEL = re.compile(r"(?:\n|\A)[ \t#*\[]{0,8}(?P<name>[^\s:：][^\n:：]{1,59}?)[ \t*]*+[:：][ \t*\]]*+\s*\Z")
 _LAST_RULES = re.compile(
     r"\n[ \t#*\[]{0,8}(?P<name>[^\s:：][^\n:：]{1,40}?)[ \t*\]]*+[:：]"
-    r"(?:[ \t]*[\[{][^\n]*\s*|[ \t*]*(?:\n[ \t]*(?:[-*•]|\d{1,2}[.)、])[^\n]*)+\s*)\Z"
+    r"(?:[ \t]*(?P<example>[\[{][^\n]*+)|[ \t*]*(?:\n[ \t]*(?:[-*•]|\d{1,2}[.)、])[^\n]*+)++)\s*\Z"
 )
 """A label with a list of rules, or an example in JSON, to the end."""
 _FIRST_LABEL = re.compile(
@@ -670,8 +683,8 @@ def label_kind(name: str) -> str | None:
 
 
 _BESIDES = re.compile(
-    r"[^\n]{0,20}?(?:\b(?:context|glossary|terminology|(?:previous|preceding|prior|earlier) [\w ]{0,30})|上下文|术语表|前文)"
-    r"[^\n]{0,20}",
+    r"[^\n]{0,20}?(?:\b(?:context|glossary|terminology|(?:previous|preceding|prior|earlier) (?P<before>[\w ]{0,30}))"
+    r"|上下文|术语表|前文)[^\n]{0,20}",
     re.IGNORECASE,
 )
 
@@ -679,7 +692,10 @@ _BESIDES = re.compile(
 def is_besides(name: str) -> bool:
     """Whether a label, or the name of an element, says what programs add to a text: context, terms, its key, a length."""
     name = _spaced(name).strip(" #*")
-    return _BESIDES.fullmatch(name) is not None or _NEXT.match(name) is not None
+    if (found := _BESIDES.fullmatch(name)) is not None:
+        return found["before"] is None or _said("text", found["before"]) or _said("asks", found["before"])
+    found = _NEXT.match(name)
+    return found is not None and (_said("text", rest := name[found.end() :]) or " " not in rest.rstrip())
 
 
 _OF_ANSWER = re.compile(r"\b(?:output|answer|translat\w+)\b", re.IGNORECASE)
