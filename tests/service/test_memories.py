@@ -374,6 +374,17 @@ async def test_a_memory_is_named_without_the_database_and_a_new_name_counts_at_o
             await service.memories.id_of(A.id, "m")
 
 
+async def test_a_memory_that_was_just_made_is_named_before_a_shared_one(
+    service: TranslationService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = await remember(service, [("Good morning.", "おはよう。")])
+    assert await service.memories.id_of(A.id, "m") == shared
+    monkeypatch.setattr(MemoryStore, "versions", fail)
+    own = await remember(service, [("Good night.", "おやすみ。")], account=A.id)
+    assert await service.memories.id_of(A.id, "m") == own
+    assert await service.memories.id_of(B.id, "m") == shared
+
+
 @pytest.mark.parametrize("failing", [("digests", "find"), ("versions", "digests", "find"), ("find",)])
 async def test_what_a_server_has_stored_it_knows_though_the_database_fails_in_the_next_instant(
     service: TranslationService, monkeypatch: pytest.MonkeyPatch, failing: tuple[str, ...]

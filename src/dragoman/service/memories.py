@@ -346,6 +346,8 @@ class Memories:
             for index in seen.values():
                 if reference in (index.id, index.name):
                     return index.id
+            if any(index.name is None for index in seen.values()):
+                break  # it may be the one: a shared one of this name comes after it
         return await self.store.id_of(account_id, reference)
 
     async def of_call(self, request: TranslationRequest) -> CallMemory | None:
