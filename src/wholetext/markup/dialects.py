@@ -62,6 +62,13 @@ WITH_OLD_RULES = frozenset({"mkdocs", "jekyll"})
 """Dialects in which a space or a line end may be between the text of a link and its label."""
 _CITING = frozenset({"quarto", "myst"})
 _NAME = r"[A-Za-z][\w-]*+"
+_ROMAN = r"(?:x{1,3}(?:ix|iv|v?i{1,3}|v)|x{2,3}|ix|iv|vi{1,3}|i{2,3})"
+"""From 2 to 39, of several letters: of more letters there are words such as mix and civil."""
+_CALLOUTS = (
+    "ABSTRACT|ATTENTION|BUG|CAUTION|DANGER|ERROR|EXAMPLE|FAILURE|HINT|IMPORTANT|INFO|NOTE|QUESTION|QUOTE|SUCCESS|SUMMARY|TIP"
+    "|TLDR|WARNING"
+)
+"""Kinds of admonitions: other words in capitals are of the text."""
 _PATH = r"[^\s()\[\]]"
 
 _PYTHON_MARKDOWN = "https://python-markdown.github.io/extensions/"
@@ -118,7 +125,7 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("callout", "Obsidian, GitHub, Microsoft Learn", f"{_OBSIDIAN}callouts", "title",
         r"\[![A-Za-z][\w /-]{0,40}(?:\|[^\[\]\n]{0,100})?\][+-]?[ \t]*+", first=True, quoted=True),
     Notation("callout of a word", "markdown-callouts", "https://oprypin.github.io/markdown-callouts/", "single",
-        r"[A-Z]{3,20}:(?=\s)", first=True, only=frozenset({"mkdocs"})),
+        rf"(?:{_CALLOUTS}):(?=\s)", first=True, only=frozenset({"mkdocs"})),
     Notation("definition", "PHP Markdown Extra, kramdown, Pandoc, MkDocs", f"{_KRAMDOWN}#definition-lists", "item",
         r"(?<![^\n]):[ \t]{1,3}(?=[^\s:|-])", first=True),
     Notation("field", "MyST", "https://myst-parser.readthedocs.io/en/latest/syntax/optional.html#field-lists", "item",
@@ -126,8 +133,8 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("numbered example", "Pandoc, Quarto", f"{_PANDOC}#numbered-example-lists", "item",
         r"\(@\)[ \t]++(?=\S)", first=True),
     Notation("lettered item", "Pandoc, Quarto", f"{_PANDOC}#extension-fancy_lists", "item",
-        r"(?:\(?(?:[A-Za-z]|[ivxlcdm]{2,6}|[IVXLCDM]{2,6})\)|(?:[a-z]|[ivxlcdm]{2,6}|#)\."
-        r"|(?:[A-Z]|[IVXLCDM]{2,6})\.(?=[ \t]{2}))"
+        rf"(?:\(?(?:[A-Za-z]|{_ROMAN}|{_ROMAN.upper()})\)|(?:[a-z]|{_ROMAN}|#)\."
+        rf"|(?:[A-Z]|{_ROMAN.upper()})\.(?=[ \t]{{2}}))"
         r"(?:[ \t]++(?=\S)|(?=\r?\n[ \t>]*+\S))", first=True, only=frozenset({"quarto"})),
     Notation("target", "MyST", f"{_MYST}cross-references", "line", rf"\([^()\s]{{1,100}}\)={_END}", first=True),
     Notation("comment line", "MyST", f"{_MYST}typography", "line", r"%[ \t][^\n]*+", first=True, only=frozenset({"myst"})),

@@ -49,6 +49,7 @@ _PLACE = (
 )
 """Where a notation may begin: a line, or a sign. Each branch begins with a sign, so that other text is passed quickly."""
 _PLACES = re.compile(_PLACE)
+_WORDS = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+)*[.,!?…]?")
 _PLACES_OF_CJK = re.compile(rf"{_PLACE}|\*(?=\S)|~(?=~[^\s~])")
 
 
@@ -349,7 +350,9 @@ class Scan:
             return not is_defined
         if row.only:
             return is_defined and text not in self._labels
-        return text not in self._labels and (not is_defined or self._dialect in WITH_OLD_RULES)
+        if self._dialect in WITH_OLD_RULES:
+            return text not in self._labels
+        return text not in self._labels and not is_defined and not _WORDS.fullmatch(label)  # which are of the text
 
     def _title(self, row: Notation, start: int, stop: int) -> None:
         begin, end = self._text_group(row, start)
