@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
-from playwright.async_api import FilePayload, Locator, Page, expect
+from playwright.async_api import FilePayload, Locator, Page, Route, expect
 
 from tests.browser.accessibility import violations
 from tests.browser.conftest import audit, open_document
@@ -241,6 +242,45 @@ async def test_segments_that_came_into_sight_without_a_network_are_there_when_it
     await page.context.set_offline(False)
     await expect(row(page, 900)).to_be_visible()
     await expect(page.locator("#review-notes .fault")).to_have_count(0)
+
+
+async def test_a_server_that_is_ready_and_lacks_segments_is_asked_now_and_then(
+    page: Page, documents_stage: Stage
+) -> None:
+    await open_document(page, documents_stage, "\n\n".join(f"line {number}" for number in range(900)), "long.md")
+    asked = list[str]()
+
+    async def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        await route.fulfill(status=503, json={"error": {"code": "unavailable", "message": "planted"}})
+
+    await page.route("**/segments?*", refuse)
+    await page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    await expect(page.locator("#review-notes .fault")).to_be_visible()
+    for _ in range(20):  # round trips, each of which is longer than one of a page that asks at once
+        await page.request.get(f"{page.url.partition('#')[0]}readyz")
+    assert len(asked) <= 4 * len(set(asked))
+    await page.unroute_all()
+    await expect(row(page, 900)).to_be_visible()
+
+
+async def test_a_box_that_is_being_saved_takes_no_mark(review: Page) -> None:
+    held = asyncio.Event()
+
+    async def wait(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    await review.route("**/segments/*", wait)
+    await row(review, 1).locator(".pencil").click()
+    box = row(review, 1).locator(".field")
+    before = await written(box)
+    await review.keyboard.press("Control+Enter")
+    await expect(box).to_have_attribute("aria-readonly", "true")
+    await row(review, 1).locator(".insert").first.click()
+    assert (await written(box), await box.get_attribute("contenteditable")) == (before, "false")
+    held.set()
+    await expect(row(review, 1)).to_have_attribute("data-reviewed", "")
 
 
 async def test_at_400_percent_nothing_covers_a_segment(review: Page) -> None:

@@ -145,6 +145,7 @@ export class MarkedField {
 
   /** Put a text in place of what is selected. The browser dispatches `input`. */
   write(text) {
+    if (this.readOnly) return;
     const held = el("div", {}, ...this.nodes(text));
     this.element.setAttribute("contenteditable", "true"); // else a mark is put there as characters
     document.execCommand(text ? "insertHTML" : "delete", false, held.innerHTML);

@@ -11,6 +11,7 @@ import * as server from "./server.js";
 const PER_PAGE = 50;
 const ESTIMATED_ROW_REM = 5;
 const NEARBY = "1200px 0px"; // what is loaded before it is seen
+const RETRY_S = 1;
 
 export class SegmentList {
   /**
@@ -103,7 +104,9 @@ export class SegmentList {
     this.onLost(error);
     if (!error.unavailable || this.isLost) return;
     this.isLost = true;
-    await server.untilReady(this.closed.signal, () => {}).catch((other) => this.lost(other));
+    const { signal } = this.closed;
+    const pause = server.pause(RETRY_S, signal); // a server that is ready may fail for these segments alone
+    await pause.then(() => server.untilReady(signal, () => {})).catch((other) => this.lost(other));
     this.isLost = false;
     if (this.closed.signal.aborted) return;
     this.observer.disconnect(); // it reports anew what is in sight
