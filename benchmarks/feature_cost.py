@@ -23,7 +23,7 @@ import json
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -34,7 +34,7 @@ import aiohttp
 import numpy as np
 import psutil
 from rapidfuzz import fuzz, process
-from streams import ENGINE
+from streams import cpu_s
 
 from dragoman.prompts.catalog import profiles
 from dragoman.prompts.encoder import PromptEncoder
@@ -44,7 +44,7 @@ from dragoman_bench.bench.measurement import Measurement
 from dragoman_bench.bench.servers import RunningServer, ServerCommand, dragoman_serve, serving, vllm_serve
 from dragoman_bench.bench.summary import nearest_rank
 from dragoman_bench.eval.catalogues import SOURCE, choose, read_catalogues
-from replicas import numbers, process_name
+from replicas import numbers
 
 EXAMPLES, LEAST = 3, 60.0
 _ENTRIES = 1_000  # of one call
@@ -122,19 +122,6 @@ class Asker:
             cell.remembered += bool(one.get("memory"))
 
 
-def cpu_s(server: RunningServer) -> tuple[float, float]:
-    """CPU seconds so far of a server's processes without its engine's, and of the engine's."""
-    own, engine = 0.0, 0.0
-    for one in server.tree():
-        with suppress(psutil.Error):
-            times = one.cpu_times()
-            if any(title in process_name(one) for title in ENGINE):
-                engine += times.user + times.system
-            else:
-                own += times.user + times.system
-    return own, engine
-
-
 async def load(
     asker: Asker, texts: Sequence[Text], stop_ids: Sequence[int], clients: int, options: argparse.Namespace
 ) -> dict[str, Any]:
@@ -208,7 +195,7 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
     texts, memories, stop_ids = await asyncio.to_thread(prepared, options)
     data, interrupted, logs = found.data, asyncio.Event(), options.logs.resolve()
     data |= {"texts": len(texts), "entries": {target: len(pairs) for target, pairs in memories.items()}, "start_s": {}}
-    data["rows"] = []
+    data |= {"rows": [], "compared": [], "preemptions": {}}
     engine = {"gpu-memory-utilization": options.memory_share, "max-model-len": 4096}
     own = {**engine, "model": options.model, "profile": options.profile}
     traffic = {"traffic-folder": str(logs / "traffic")}
@@ -236,8 +223,8 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
         await warm_up(askers, texts, stop_ids)
         server = await started(UNCALIBRATED, dragoman(UNCALIBRATED, **{"token-logprobs": "false"}))
         askers.append(Asker(UNCALIBRATED, server, session, options.model))
-        server = await started(SMALL, dragoman(SMALL, **{"kv-cache-memory-bytes": "auto"}, **traffic))
-        askers.append(Asker(SMALL, server, session, options.model))
+        small = await started(SMALL, dragoman(SMALL, **{"kv-cache-memory-bytes": "auto"}, **traffic))
+        askers.append(Asker(SMALL, small, session, options.model))
         vllm = await started(DIRECT, vllm_serve(DIRECT, options.model, {**engine, "disable-uvicorn-access-log": True}))
         askers += [Asker(name, vllm, session, options.model) for name in (DIRECT, DIRECT_EXAMPLES)]
         front = {"model": options.model, "profile": options.profile, "engine-url": vllm.url, "remote-slots": 1024}
@@ -250,15 +237,12 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
                     row = {"turn": turn, "clients": clients, "server": asker.name}
                     row |= await load(asker, texts, stop_ids, clients, options)
                     data["rows"].append(row)
+                    data["compared"] = compared(data["rows"])
                     print(json.dumps(row), flush=True)
                     found.write(options.out)
-        async with session.get(f"{plain.url}/v1/stats") as reply:
-            data["preemptions"] = {PLAIN: (await reply.json()).get("engine", {}).get("preemptions")}
-        small = next(one for one in askers if one.name == SMALL)
-        async with session.get(f"{small.server.url}/v1/stats") as reply:
-            data["stats_of_small"] = (await reply.json()).get("engine")
-            data["preemptions"][SMALL] = (data["stats_of_small"] or {}).get("preemptions")
-    data["compared"] = compared(data["rows"])
+        for name, of_name in ((PLAIN, plain), (SMALL, small)):
+            async with session.get(f"{of_name.url}/v1/stats", raise_for_status=True) as reply:
+                data["preemptions"][name] = (await reply.json())["engine"]["preemptions"]
     found.write(options.out)
 
 

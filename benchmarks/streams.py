@@ -107,6 +107,19 @@ class Server:
         return replace(command, environment={**command.environment, "PYTHONPATH": os.pathsep.join(map(str, paths))})
 
 
+def cpu_s(server: RunningServer) -> tuple[float, float]:
+    """CPU seconds so far of a server's processes without its engine's, and of the engine's."""
+    own_s = engine_s = 0.0
+    for process in server.tree():
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            if any(title in process_name(process) for title in ENGINE):
+                engine_s += times.user + times.system
+            else:
+                own_s += times.user + times.system
+    return own_s, engine_s
+
+
 @dataclass
 class CpuTimes(Observer):
     """CPU seconds of a server's processes over the time of a load, as its requests are sent."""
@@ -124,18 +137,7 @@ class CpuTimes(Observer):
     def update(self, done: int, failed: int, in_flight: int) -> None:
         self.inner.update(done, failed, in_flight)
         if not self.read or monotonic() - self.began_s - self.read[-1][0] >= 0.5:
-            self.read.append((monotonic() - self.began_s, *self._cpu_s()))
-
-    def _cpu_s(self) -> tuple[float, float]:
-        own_s = engine_s = 0.0
-        for process in self.server.tree():
-            with suppress(psutil.Error):
-                times = process.cpu_times()
-                if any(title in process_name(process) for title in ENGINE):
-                    engine_s += times.user + times.system
-                else:
-                    own_s += times.user + times.system
-        return own_s, engine_s
+            self.read.append((monotonic() - self.began_s, *cpu_s(self.server)))
 
     def between(self, began_s: float, ended_s: float) -> tuple[float, float] | None:
         """(server, engine) CPU seconds a second between two times of the load; None where they were not read."""

@@ -148,10 +148,12 @@ def _named(about: str, lines: Sequence[str]) -> str | None:
     """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names."""
     for line in lines:
         label = _HEADING.fullmatch(line)
-        if label is not None and (words("no_text").search(line) or label["bracketed"] or label["capitals"]):
-            name = label["bracketed"] or label["capitals"] or line
-            if words("no_text").search(line) or re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", about):
-                return line
+        if label is None:
+            continue
+        name = label["bracketed"] or label["capitals"]
+        is_named = name is not None and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", about) is not None
+        if is_named or words("no_text").search(line):
+            return line
     return None
 
 
