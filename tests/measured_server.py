@@ -50,6 +50,8 @@ SIZES = (MB // 2, 2 * MB, 7_900_000)
 """Bytes of a body; the last is just within the default of `server.max_body_bytes`."""
 LEAST_CPU_S = 0.25
 """What a short request may take."""
+URL_KEPT = 100
+"""Characters of a URL that a case is listed with."""
 GROWTH_FROM_S = 0.05
 """CPU time from which growth is looked at."""
 WORKER_S = 0.5
@@ -227,7 +229,7 @@ class MeasuredServer:
 
         What is over a limit is measured again, and the least figures count.
         """
-        case = Case(row.method, row.route, row.url[:100], shape.name if shape is not None else "", row.limits)
+        case = Case(row.method, row.route, row.url[:URL_KEPT], shape.name if shape is not None else "", row.limits)
         for size in sizes:
             case.figures.append(self.send(row, shape, size))
             if is_known(case):
