@@ -42,10 +42,10 @@ structure: setup  ## files and lines of each package, before and now (BEFORE=a g
 test: style  ## check, and the tests, real engine included, in PROCESSES=2; 12 minutes on 2 cores
 	@$(MAKE) --no-print-directory --jobs=2 types tests
 
+# One process more than the cores: tests wait for other processes half of the time.
 tests: setup
-	$(PYTEST) -n $(PROCESSES) -m "not acceptance"
+	$(PYTEST) -n $$(($(PROCESSES) + 1)) -m "not acceptance"
 
-# One process more: these tests wait for other processes half of the time.
 acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
 	$(PYTEST) -n $$(($(PROCESSES) + 1)) -m acceptance
 
