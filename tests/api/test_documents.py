@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +14,14 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
+from dragoman.service.documents import Documents
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, ServerSettings, Settings
+from dragoman.storage.documents import StoredDocument
 from dragoman.types import Account
 from tests.serving import keyed_service, served
 from tests.waiting import HANG_S, until
 from tests.wholetext.test_pptx import deck, slide
+from wholetext.files.segmentfile import Edited, SegmentEdit
 
 MAX_BYTES = 200_000
 MAX_BODY_BYTES = 20_000
@@ -417,6 +420,29 @@ async def test_a_file_that_comes_back_neither_empties_segments_nor_undoes_what_w
     await client.call("POST", f"{path}/xliff", content=after.replace(">Eins.<", ">~One.<").encode())
     segments = (await client.call("GET", f"{path}/segments?n=0")).json()["segments"]
     assert segments[0]["translation"] == "~One."  # that was taken back in the tool
+
+
+async def test_a_segment_that_is_edited_while_a_file_comes_back_keeps_its_edit(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = await client.done(await client.upload(b"One.\n\nTwo.\n"))
+    path = f"/{document['id']}"
+    data = (
+        (await client.call("GET", f"{path}/result?format=xliff"))
+        .text.replace("~One.", "Eins.")
+        .replace("~Two.", "Zwei.")
+    )
+    edit_all = Documents.edit_all
+
+    async def edit_late(of: Documents, to: StoredDocument, edits: Sequence[SegmentEdit]) -> Edited:
+        await edit_all(of, to, [SegmentEdit(1, "Zwo.")])
+        return await edit_all(of, to, edits)
+
+    monkeypatch.setattr(Documents, "edit_all", edit_late)
+    answer = (await client.call("POST", f"{path}/xliff", content=data.encode())).json()
+    assert (answer["changed"], [one["n"] for one in answer["refused"]]) == ([0], [1])
+    segments = (await client.call("GET", f"{path}/segments")).json()["segments"]
+    assert [one["translation"] for one in segments] == ["Eins.", "Zwo."]
 
 
 async def test_segments_are_found_replaced_and_reviewed(client: Client) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -91,6 +91,12 @@ class TakenBack:
     changed: list[int] = field(default_factory=list[int])
     reviewed: list[int] = field(default_factory=list[int])
     refused: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+
+    def refuse(self, edited_meanwhile: Collection[int]) -> None:
+        """Segments that were to be set, and had become others when they were."""
+        for numbers in (self.changed, self.reviewed):
+            numbers[:] = [n for n in numbers if n not in edited_meanwhile]
+        self.refused.extend((n, "it was edited while the file was read") for n in edited_meanwhile)
 
 
 class Turns:
@@ -570,7 +576,7 @@ class Documents:
                     if first_pass:
                         _check_sources(batch, rows)
                     elif edits := await SEGMENTS.run(_edits_of, batch, rows, taken):
-                        await self.edit_all(document, edits)
+                        taken.refuse((await self.edit_all(document, edits)).conflicts)
         return taken
 
     async def rows(self, document: StoredDocument, numbers: Sequence[int]) -> list[StoredSegment]:
@@ -722,10 +728,10 @@ def _edits_of(
                 taken.refused.append((one.n, wrong.message))
             else:
                 taken.changed.append(one.n)
-                edits.append(SegmentEdit(one.n, target, reviewed=not one.is_open))
+                edits.append(SegmentEdit(one.n, target, reviewed=not one.is_open, was=row.translation))
         elif one.is_approved and not row.reviewed:
             taken.reviewed.append(one.n)
-            edits.append(SegmentEdit(one.n))
+            edits.append(SegmentEdit(one.n, was=row.translation))
     return edits
 
 

@@ -78,6 +78,11 @@ function dressed(names, mark) {
   return [made[0], made.at(-1)];
 }
 
+/** A text as a box holds it: the browser shows a last line that is empty only with one more line break behind it. */
+function held(text) {
+  return text.endsWith("\n") ? `${text}\n` : text;
+}
+
 /**
  * A box for a text with marks. A mark is one thing in it: the cursor steps over it, it goes, is copied and pasted as a whole, and
  * becomes one when it is typed. What is put into it is a step that the browser takes back (Ctrl+Z), as what is typed is.
@@ -95,13 +100,12 @@ export class MarkedField {
     for (const kind of ["copy", "cut", "dragstart"]) this.element.addEventListener(kind, (event) => this.copy(event));
   }
 
-  /** The browser shows a last line that is empty only with one more line break behind it, which is not of the text. */
   get value() {
     return textOf(this.element).replace(/\n$/, "");
   }
 
   set value(text) {
-    this.element.replaceChildren(...this.nodes(text.endsWith("\n") ? `${text}\n` : text));
+    this.element.replaceChildren(...this.nodes(held(text)));
   }
 
   set readOnly(is) {
@@ -140,15 +144,15 @@ export class MarkedField {
   replace(text) {
     this.focus();
     getSelection().selectAllChildren(this.element);
-    this.write(text);
+    this.write(held(text));
   }
 
   /** Put a text in place of what is selected. The browser dispatches `input`. */
   write(text) {
     if (this.readOnly) return;
-    const held = el("div", {}, ...this.nodes(text));
+    const written = el("div", {}, ...this.nodes(text));
     this.element.setAttribute("contenteditable", "true"); // else a mark is put there as characters
-    document.execCommand(text ? "insertHTML" : "delete", false, held.innerHTML);
+    document.execCommand(text ? "insertHTML" : "delete", false, written.innerHTML);
     this.element.setAttribute("contenteditable", "plaintext-only");
     const selection = getSelection();
     const last = (selection.anchorNode.parentElement ?? this.element).closest(".mark") ?? selection.anchorNode;
