@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from dragoman.service.documents import Documents
+from dragoman.service.document_contents import DocumentContents
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, ServerSettings, Settings
 from dragoman.storage.documents import StoredDocument
 from dragoman.types import Account
@@ -432,13 +432,13 @@ async def test_a_segment_that_is_edited_while_a_file_comes_back_keeps_its_edit(
         .text.replace("~One.", "Eins.")
         .replace("~Two.", "Zwei.")
     )
-    edit_all = Documents.edit_all
+    edit_all = DocumentContents.edit_all
 
-    async def edit_late(of: Documents, to: StoredDocument, edits: Sequence[SegmentEdit]) -> Edited:
+    async def edit_late(of: DocumentContents, to: StoredDocument, edits: Sequence[SegmentEdit]) -> Edited:
         await edit_all(of, to, [SegmentEdit(1, "Zwo.")])
         return await edit_all(of, to, edits)
 
-    monkeypatch.setattr(Documents, "edit_all", edit_late)
+    monkeypatch.setattr(DocumentContents, "edit_all", edit_late)
     answer = (await client.call("POST", f"{path}/xliff", content=data.encode())).json()
     assert (answer["changed"], [one["n"] for one in answer["refused"]]) == ([0], [1])
     segments = (await client.call("GET", f"{path}/segments")).json()["segments"]

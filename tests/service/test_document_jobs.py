@@ -33,7 +33,7 @@ from dragoman.errors import (
 )
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.prompts.encoder import PromptEncoder
-from dragoman.service import document_runs, documents
+from dragoman.service import document_contents, document_runs
 from dragoman.service.document_runs import DocumentOptions
 from dragoman.service.documents import Documents, clean_name
 from dragoman.service.service import TranslationService
@@ -128,7 +128,7 @@ async def create(
 
 async def text_of(of: Documents, document: StoredDocument) -> str:
     """Its result."""
-    result = await of.result(document)
+    result = await of.contents.result(document)
     with result.file as file:
         return file.read().decode()
 
@@ -148,14 +148,14 @@ async def test_a_file_comes_back_in_another_language(servers: Servers) -> None:
     async with servers() as service:
         text = "# Can I see *it*?\n\n```\ncode\n```\n\n* yes\n* yes\n"
         document = await done(service.documents, await create(service.documents, text, "dir/a.md"))
-        result = await service.documents.result(document)
+        result = await service.documents.contents.result(document)
         with result.file as file:
             text = file.read().decode()
         assert text == "# かな かな かな *かな*?\n\n```\ncode\n```\n\n* かな\n* かな\n"
         assert (result.name, result.media_type, document.source) == ("a.md", "text/markdown", "en")
         assert (document.segments, document.segments_done, document.doubtful) == (3, 3, 0)
         assert document.characters == document.characters_done == len("Can I see it?yesyes")
-        page = await service.documents.segments(document, 1, 1)
+        page = await service.documents.contents.segments(document, 1, 1)
         assert [(one.n, one.source, one.translation) for one in page.segments] == [(1, "yes", "かな")]
         assert (page.total, page.doubtful_total) == (3, 0)
         modes = [path.stat().st_mode & 0o777 for path in servers.folder.glob("documents/**/*")]
@@ -203,7 +203,7 @@ async def test_what_names_parts_of_a_file_is_cut_on_its_way_to_the_server(server
         key, note = "k" * 5_000, "note " * 5_000
         text = f'{{"{key}": {{"message": "Some words", "description": "{note}"}}, "{key}_x": "AB1"}}'
         document = await done(service.documents, await create(service.documents, text, "a.json"))
-        [segment] = (await service.documents.segments(document)).segments
+        [segment] = (await service.documents.contents.segments(document)).segments
         [left] = json.loads(document.report)["left"]
         assert len(segment.place) == len(left["place"]) == worker.LONGEST_PLACE
 
@@ -325,7 +325,7 @@ async def test_what_deepls_clients_have_downloaded_stays_for_some_minutes(server
             with pytest.raises(UnknownDocument):
                 await service.documents.get(document.id, ANONYMOUS, secret)
         again = await service.documents.get(document.id, ANONYMOUS, "key")
-        assert again.expires_at < utc_now() + timedelta(seconds=documents.DOWNLOADED_S + 1)
+        assert again.expires_at < utc_now() + timedelta(seconds=document_contents.DOWNLOADED_S + 1)
 
 
 @asynccontextmanager
@@ -347,7 +347,7 @@ async def test_a_key_pays_once_at_the_first_delivery_and_within_its_quota(server
         assert QuotaExceeded.code in await error_of(service.documents, too_much)
         for _ in range(2):
             await text_of(service.documents, await service.documents.get(document.id, mine))
-            await service.documents.segments(await service.documents.get(document.id, mine))
+            await service.documents.contents.segments(await service.documents.get(document.id, mine))
         assert service.accounts.usage(mine).characters == document.characters > 1_000
 
 
@@ -374,7 +374,7 @@ async def test_what_documents_will_cost_counts_for_texts_too(servers: Servers) -
         late = await create(of, text, account=mine)
         assert QuotaExceeded.code in await error_of(of, late)
         for one in ended:
-            (await of.result(one)).file.close()
+            (await of.contents.result(one)).file.close()
         assert service.accounts.usage(mine).characters == 10 * len(text)
     assert [one.characters for one in (await UsageLedger(servers.store._database).by_month()).values()] == [
         10 * len(text)
@@ -396,7 +396,7 @@ async def test_texts_and_documents_that_come_together_keep_a_quota_exactly(serve
         async def document_of(_: int) -> int:
             try:
                 ended = await done(of, await create(of, text, account=mine))
-                (await of.result(ended)).file.close()
+                (await of.contents.result(ended)).file.close()
             except (QuotaExceeded, InvalidRequest):
                 return 0
             return 1
@@ -411,8 +411,10 @@ async def test_segments_are_not_delivered_before_their_characters_are_counted(se
     async with with_quota(servers, 2_000) as (service, mine):
         created = await create(service.documents, account=mine)
         document = await done(service.documents, created)
-        assert (await service.documents.segments(created)).segments == []  # the row of before, and the file of now
-        await service.documents.segments(document)
+        assert (
+            await service.documents.contents.segments(created)
+        ).segments == []  # the row of before, and the file of now
+        await service.documents.contents.segments(document)
         assert service.accounts.usage(mine).characters == document.characters
 
 
@@ -420,19 +422,19 @@ async def test_a_server_that_comes_late_changes_no_edits(servers: Servers) -> No
     async with servers() as service:
         of = service.documents
         document = await done(of, await create(of))
-        await of.edit(document, 0, "x 0")
+        await of.contents.edit(document, 0, "x 0")
         await of.places.main.store(document.id, [Result(0, "late", None, ()), Result(1, "late", None, ())])
-        assert [one.translation for one in (await of.segments(document)).segments[:2]] == ["x 0", "late"]
+        assert [one.translation for one in (await of.contents.segments(document)).segments[:2]] == ["x 0", "late"]
 
 
 async def test_what_is_deleted_during_a_call_is_unknown(servers: Servers) -> None:
     async with servers() as service:
         of = service.documents
         document = await done(of, await create(of))
-        await of.edit(document, 0, "x 0")
+        await of.contents.edit(document, 0, "x 0")
         edited = await of.get(document.id, ANONYMOUS)
         await of.delete(document)
-        for call in (text_of(of, edited), of.edit(edited, 0, "y 0"), of.all_segments(edited)):
+        for call in (text_of(of, edited), of.contents.edit(edited, 0, "y 0"), of.contents.all_segments(edited)):
             with pytest.raises(UnknownDocument):
                 await call
 
@@ -440,15 +442,15 @@ async def test_what_is_deleted_during_a_call_is_unknown(servers: Servers) -> Non
 async def test_an_edit_of_very_many_equal_segments_has_a_limit(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "MOST_EDITED_CHARACTERS", 2_400)
+    monkeypatch.setattr(document_contents, "MOST_EDITED_CHARACTERS", 2_400)
     async with servers() as service:
         of = service.documents
         document = await done(of, await create(of, "* yes\n" * 1_200, "a.md"))
-        changed = await of.edit(document, 0, "ja", all_equal=True)
+        changed = await of.contents.edit(document, 0, "ja", all_equal=True)
         assert len(changed) == 1_000
-        assert {one.translation for one in await of.all_segments(document)} == {"ja"}
+        assert {one.translation for one in await of.contents.all_segments(document)} == {"ja"}
         with pytest.raises(InvalidRequest):
-            await of.edit(document, 0, "oui", all_equal=True)
+            await of.contents.edit(document, 0, "oui", all_equal=True)
 
 
 def test_folders_are_counted_while_documents_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -523,17 +525,17 @@ async def test_an_edit_is_in_the_next_result_with_the_marks_of_the_source(server
         first = await text_of(of, document)
         for wrong in ("no mark", "<g1>x</g1> <g1>y</g1>", "<g1>x</g1><x2/>", "</g1>x<g1>"):
             with pytest.raises(InvalidRequest):
-                await of.edit(document, 0, wrong)
-        await of.edit(document, 0, "<g1>Ja</g1>!")
-        assert [one.n for one in await of.edit(document, 1, "Ja", all_equal=True)] == [1, 2]
-        await of.edit(document, 2, "Doch")
+                await of.contents.edit(document, 0, wrong)
+        await of.contents.edit(document, 0, "<g1>Ja</g1>!")
+        assert [one.n for one in await of.contents.edit(document, 1, "Ja", all_equal=True)] == [1, 2]
+        await of.contents.edit(document, 2, "Doch")
         with pytest.raises(InvalidRequest):
-            await of.edit(document, 4, "x")
+            await of.contents.edit(document, 4, "x")
         document = await of.get(document.id, ANONYMOUS)
         results = await asyncio.gather(*(text_of(of, document) for _ in range(3)))
         assert set(results) == {"**Ja**!\n\n* Ja\n* Doch\n* かな\n"}
         assert first == "かな かな **かな** かな?\n\n* かな\n* かな\n* かな\n"
-        assert [one.edited for one in await of.all_segments(document)] == [True, True, True, False]
+        assert [one.edited for one in await of.contents.all_segments(document)] == [True, True, True, False]
 
 
 async def test_a_result_that_is_open_stays_while_later_ones_are_built_or_it_is_deleted(servers: Servers) -> None:
@@ -542,8 +544,8 @@ async def test_a_result_that_is_open_stays_while_later_ones_are_built_or_it_is_d
         document = await done(of, await create(of))
         found = list[BinaryIO]()
         for number in range(4):
-            await of.edit(document, 0, f"x {number}")
-            found.append((await of.result(await of.get(document.id, ANONYMOUS))).file)
+            await of.contents.edit(document, 0, f"x {number}")
+            found.append((await of.contents.result(await of.get(document.id, ANONYMOUS))).file)
         assert sum("result-" in name for name in servers.files()) <= 1
         await of.delete(document)
         for number, file in enumerate(found):
@@ -560,13 +562,13 @@ async def test_doubtful_segments_are_found_until_they_are_edited(servers: Server
         text = "Can I see it now, please?\n\nThe old map of it is here.\n\nCan I pay now?\n"
         options = replace(JA, options=Options(formality="more"))
         document = await done(of, await create(of, text, options=options))
-        page = await of.segments(document, doubtful=True)
+        page = await of.contents.segments(document, doubtful=True)
         assert (document.doubtful, page.total, page.doubtful_total) == (1, 1, 1)
         assert [(one.n, one.warnings[0]["code"]) for one in page.segments] == [(1, "source_copied")]
         assert '"formality_ignored"' in document.report  # once, and not with each segment
-        await of.edit(document, 1, "かな")
+        await of.contents.edit(document, 1, "かな")
         assert (await of.get(document.id, ANONYMOUS)).doubtful == 0
-        assert (await of.segments(document, doubtful=True)).total == 0
+        assert (await of.contents.segments(document, doubtful=True)).total == 0
 
 
 async def test_alternatives_differ_from_the_translation_and_from_each_other(servers: Servers) -> None:
@@ -577,11 +579,11 @@ async def test_alternatives_differ_from_the_translation_and_from_each_other(serv
     async with servers(FakePipeline(answer)) as service:
         of = service.documents
         document = await done(of, await create(of, "Can I **pay**?\n", "a.md"))
-        found = await of.alternatives(document, 0, 3, ANONYMOUS)
+        found = await of.contents.alternatives(document, 0, 3, ANONYMOUS)
         assert {one.text for one in found} == {"ねこ ねこ <g1>ねこ</g1>?", "いぬ いぬ <g1>いぬ</g1>?"}
-        assert len(await of.alternatives(document, 0, 1, ANONYMOUS)) == 1
-        await of.edit(document, 0, "いぬ いぬ <g1>いぬ</g1>?")  # then the model's own is another
-        found = await of.alternatives(document, 0, 3, ANONYMOUS)
+        assert len(await of.contents.alternatives(document, 0, 1, ANONYMOUS)) == 1
+        await of.contents.edit(document, 0, "いぬ いぬ <g1>いぬ</g1>?")  # then the model's own is another
+        found = await of.contents.alternatives(document, 0, 3, ANONYMOUS)
         assert {one.text for one in found} == {"かな かな <g1>かな</g1>?", "ねこ ねこ <g1>ねこ</g1>?"}
 
 
@@ -650,13 +652,13 @@ async def test_damaged_storage_is_an_error_of_that_document_alone(servers: Serve
     async with servers() as service:
         of = service.documents
         document = await done(of, await create(of))
-        await of.edit(document, 0, "x 0")  # so that the result is to be built again
+        await of.contents.edit(document, 0, "x 0")  # so that the result is to be built again
         damage(servers, document, what)
         other = await done(of, await create(of, OTHER_TEXT))
         with pytest.raises(DocumentLost):
-            await of.result(await of.get(document.id, ANONYMOUS))
+            await of.contents.result(await of.get(document.id, ANONYMOUS))
         with pytest.raises(DocumentLost):
-            await of.all_segments(await of.get(document.id, ANONYMOUS))
+            await of.contents.all_segments(await of.get(document.id, ANONYMOUS))
         shown = {one.id: one for one in await of.list(ANONYMOUS)}
         assert (shown[document.id].state, shown[document.id].error_code) == ("error", DocumentLost.code)
         assert (shown[other.id].state, shown[other.id].error_code) == ("done", None)
@@ -697,9 +699,12 @@ async def test_deletions_that_race_downloads_end_them_or_are_unknown(servers: Se
         of = service.documents
         for _ in range(5):
             document = await done(of, await create(of))
-            await of.edit(document, 0, "x 0")
+            await of.contents.edit(document, 0, "x 0")
             document = await of.get(document.id, ANONYMOUS)
-            calls = [text_of(of, document) for _ in range(6)] + [of.all_segments(document), of.segments(document)] * 2
+            calls = [text_of(of, document) for _ in range(6)] + [
+                of.contents.all_segments(document),
+                of.contents.segments(document),
+            ] * 2
             deletion = of.delete(document)
             found = await asyncio.gather(*calls[:4], deletion, *calls[4:], return_exceptions=True)
             faults = [one for one in found if isinstance(one, BaseException)]
@@ -710,11 +715,11 @@ async def test_locks_of_what_failed_are_not_kept(servers: Servers) -> None:
     async with servers() as service:
         of = service.documents
         document = await done(of, await create(of))
-        await of.edit(document, 0, "x 0")
+        await of.contents.edit(document, 0, "x 0")
         damage(servers, document, "source")
         with pytest.raises(DocumentLost):
-            await of.result(await of.get(document.id, ANONYMOUS))
-        assert (of._building._locks, of._editing._locks) == ({}, {})
+            await of.contents.result(await of.get(document.id, ANONYMOUS))
+        assert (of.contents._building._locks, of.contents._editing._locks) == ({}, {})
 
 
 async def test_edits_of_one_document_take_turns_without_threads(servers: Servers) -> None:
@@ -722,15 +727,15 @@ async def test_edits_of_one_document_take_turns_without_threads(servers: Servers
         of = service.documents
         document = await done(of, await create(of, "* yes\n" * 200, "a.md"))
         other = await done(of, await create(of))
-        async with of._editing.of(document.id):  # as one edit that takes long
-            edits = [asyncio.create_task(of.edit(document, n, f"x{n}", all_equal=True)) for n in range(16)]
-            await of.edit(other, 0, "x 0")
-            assert (await of.segments(document)).segments[0].translation == "かな"
+        async with of.contents._editing.of(document.id):  # as one edit that takes long
+            edits = [asyncio.create_task(of.contents.edit(document, n, f"x{n}", all_equal=True)) for n in range(16)]
+            await of.contents.edit(other, 0, "x 0")
+            assert (await of.contents.segments(document)).segments[0].translation == "かな"
             assert not any(one.done() for one in edits)
         await asyncio.gather(*edits)
         found = await of.get(document.id, ANONYMOUS)
         assert found.edits == 16
-        assert len({one.translation for one in await of.all_segments(found)}) == 1
+        assert len({one.translation for one in await of.contents.all_segments(found)}) == 1
 
 
 @pytest.mark.parametrize("source", ["en", None])
@@ -804,7 +809,7 @@ async def test_documents_of_a_folder_go_into_the_database_with_their_edits_and_r
     async with made(pipeline) as service:
         of = service.documents
         edited = await done(of, await create(of))
-        await of.edit(edited, 0, "x 0")
+        await of.contents.edit(edited, 0, "x 0")
         edited = await of.get(edited.id, ANONYMOUS)
         await text_of(of, edited)
         pipeline.hold()
@@ -820,7 +825,7 @@ async def test_documents_of_a_folder_go_into_the_database_with_their_edits_and_r
         again = await of.get(edited.id, ANONYMOUS)
         assert again.place == "database"
         assert (await text_of(of, again)).startswith("x 0\n")
-        assert [one.edited for one in (await of.segments(again)).segments[:2]] == [True, False]
+        assert [one.edited for one in (await of.contents.segments(again)).segments[:2]] == [True, False]
         assert not [*tmp_path.glob("documents/*/source")]
     await made.store._database.close()
 
@@ -836,12 +841,12 @@ async def test_documents_whose_folder_nobody_has_are_lost_until_a_server_has_it(
         await made.store.update(document.id, place="folder-elsewhere")
         (tmp_path / "documents" / document.id).rename(tmp_path / "elsewhere")
         with pytest.raises(Unavailable):
-            await of.result(await of.get(document.id, mine))
+            await of.contents.result(await of.get(document.id, mine))
         await of._sweep()
         lost = await of.get(document.id, mine)
         assert (lost.state, lost.error_code) == ("error", DocumentLost.code)
         with pytest.raises(DocumentLost):
-            await of.segments(lost)
+            await of.contents.segments(lost)
         assert service.accounts.usage(mine).characters == 0
         (tmp_path / "elsewhere").rename(tmp_path / "documents" / document.id)
         await of._sweep()
@@ -876,14 +881,14 @@ async def test_alternatives_have_the_edits_of_the_document_as_examples(servers: 
         of = server.documents
         document = await done(of, await create(of, LINES))
         assert {len(turns) for turns in pipeline.given} == {1}
-        await of.edit(document, 0, "へやのいち")
-        await of.edit(document, 3, "ひとのどこ")
+        await of.contents.edit(document, 0, "へやのいち")
+        await of.contents.edit(document, 3, "ひとのどこ")
         pipeline.given.clear()
-        [other] = await of.alternatives(document, 1, 1, ANONYMOUS)
+        [other] = await of.contents.alternatives(document, 1, 1, ANONYMOUS)
         examples = ["Where did all the people go?", "ひとのどこ", "The first room is free.", "へやのいち"]
         assert {tuple(turns) for turns in pipeline.given} == {(*examples, "The second room is free.")}
         assert "へや" in other.text
-        await of.alternatives(document, 0, 1, ANONYMOUS)  # its own edit is no example
+        await of.contents.alternatives(document, 0, 1, ANONYMOUS)  # its own edit is no example
         assert pipeline.given[-1] == [*examples[:2], "The first room is free."]
 
 
@@ -895,20 +900,20 @@ async def test_segments_similar_to_an_edited_one_are_translated_again_after_it(
         of = server.documents
         document = await done(of, await create(of, LINES))
         with pytest.raises(InvalidRequest, match="not edited"):
-            await of.translate_similar(document, 0, ANONYMOUS)
-        await of.edit(document, 0, "へやのいち")
-        await of.edit(document, 2, "へやのさん")
+            await of.contents.translate_similar(document, 0, ANONYMOUS)
+        await of.contents.edit(document, 0, "へやのいち")
+        await of.contents.edit(document, 2, "へやのさん")
         before = await text_of(of, document)
-        changed = await of.translate_similar(document, 0, ANONYMOUS)
+        changed = await of.contents.translate_similar(document, 0, ANONYMOUS)
         assert [(one.n, one.edited, "へや" in (one.translation or "")) for one in changed] == [(1, False, True)]
         assert [(one.examples > 0, one.best_similarity) for one in changed] == [(True, None)]
         document = await of.get(document.id, ANONYMOUS)
-        segments = await of.all_segments(document)
+        segments = await of.contents.all_segments(document)
         assert [one.edited for one in segments] == [True, False, True, False]
         assert segments[2].translation == "へやのさん" and "かな" in (segments[3].translation or "")
         after = await text_of(of, document)
         assert (changed[0].translation or "") in after != before
-        assert await of.translate_similar(document, 0, ANONYMOUS) == []  # they are as they would be
+        assert await of.contents.translate_similar(document, 0, ANONYMOUS) == []  # they are as they would be
 
 
 async def test_an_edit_is_itself_an_example_for_the_segments_similar_to_it(servers: Servers) -> None:
@@ -916,8 +921,8 @@ async def test_an_edit_is_itself_an_example_for_the_segments_similar_to_it(serve
     async with servers(pipeline, encoder=encoder_of_turns()) as server:
         of = server.documents
         document = await done(of, await create(of, LINES))
-        await of.edit(document, 0, "へやのいち")
-        changed = await of.translate_similar(document, 0, ANONYMOUS)
+        await of.contents.edit(document, 0, "へやのいち")
+        changed = await of.contents.translate_similar(document, 0, ANONYMOUS)
         assert [(one.n, "へや" in (one.translation or "")) for one in changed] == [(1, True), (2, True)]
         assert pipeline.given[-1][:2] == ["The first room is free.", "へやのいち"]
 
@@ -930,17 +935,17 @@ async def test_a_doubtful_translation_of_a_similar_segment_does_not_replace_the_
     async with servers(pipeline, encoder=encoder_of_turns()) as server:
         of = server.documents
         document = await done(of, await create(of, LINES))
-        before = [one.translation for one in await of.all_segments(document)]
+        before = [one.translation for one in await of.contents.all_segments(document)]
         edited.append("へや")
-        await of.edit(document, 0, edited[0])
-        assert await of.translate_similar(document, 0, ANONYMOUS) == []
-        assert [one.translation for one in await of.all_segments(document)] == [*edited, *before[1:]]
+        await of.contents.edit(document, 0, edited[0])
+        assert await of.contents.translate_similar(document, 0, ANONYMOUS) == []
+        assert [one.translation for one in await of.contents.all_segments(document)] == [*edited, *before[1:]]
 
 
 async def test_a_model_that_takes_no_examples_translates_no_similar_segments(servers: Servers) -> None:
     async with servers() as server:
         of = server.documents
         document = await done(of, await create(of, LINES))
-        await of.edit(document, 0, "へや")
+        await of.contents.edit(document, 0, "へや")
         with pytest.raises(InvalidRequest, match="no place for examples"):
-            await of.translate_similar(document, 0, ANONYMOUS)
+            await of.contents.translate_similar(document, 0, ANONYMOUS)

@@ -522,9 +522,9 @@ async def test_entries_that_a_server_knows_itself_are_bounded(
 async def test_what_a_person_edits_in_a_document_is_answered_from_then_on(service: TranslationService) -> None:
     documents = service.documents
     document = await done(documents, await create(documents, "# Can I *pay* now?\n\nThe old map.\n", "a.md"))
-    await documents.edit(document, 0, "いま<g1>払え</g1>ますか？")
+    await documents.contents.edit(document, 0, "いま<g1>払え</g1>ますか？")
     again = await done(documents, await create(documents, "The old map.\n\n# Can I **pay** now?\n", "b.md"))
-    segments = (await documents.segments(again)).segments
+    segments = (await documents.contents.segments(again)).segments
     assert [(one.translation, one.memory, one.edited) for one in segments] == [
         ("かな かな かな.", False, False),
         ("いま<g1>払え</g1>ますか？", True, False),
@@ -539,7 +539,7 @@ async def test_what_a_person_edits_in_a_document_is_answered_from_then_on(servic
 async def test_edits_are_stored_only_where_the_operator_wants_that(tmp_path: Path) -> None:
     async with serving(tmp_path, edits=False) as service:
         document = await done(service.documents, await create(service.documents, "The old map.\n"))
-        await service.documents.edit(document, 0, "古い地図。")
+        await service.documents.contents.edit(document, 0, "古い地図。")
         assert await service.memories.store.list(ME) == ()
 
 
@@ -547,8 +547,8 @@ async def test_edits_are_stored_only_where_the_operator_wants_that(tmp_path: Pat
 async def test_an_edit_is_kept_where_the_memory_is_full(tmp_path: Path) -> None:
     async with serving(tmp_path, max_entries_per_key=1) as service:
         document = await done(service.documents, await create(service.documents, "The old map.\n\nThe new map.\n"))
-        await service.documents.edit(document, 0, "古い地図。")
-        [changed] = await service.documents.edit(document, 1, "新しい地図。")
+        await service.documents.contents.edit(document, 0, "古い地図。")
+        [changed] = await service.documents.contents.edit(document, 1, "新しい地図。")
         assert changed.translation == "新しい地図。"
         [old, new], _ = await translated(service, "The old map.", "The new map.")
         assert (old.memory, new.memory) == ("whole", None)

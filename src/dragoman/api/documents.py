@@ -16,9 +16,9 @@ from dragoman.api.forms import FileForm, receive_body, receive_file
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, check_direction, parse_terms
 from dragoman.errors import InvalidRequest
 from dragoman.service.alternatives import MAX_ALTERNATIVES
-from dragoman.service.document_runs import report_of
+from dragoman.service.document_contents import MOST_TRANSLATION_CHARACTERS
+from dragoman.service.document_runs import DocumentOptions, report_of
 from dragoman.service.document_search import MOST_FOUND, SegmentQuery, Where
-from dragoman.service.documents import MOST_TRANSLATION_CHARACTERS, DocumentOptions
 from dragoman.storage.document_files import full_disk_reported
 from dragoman.storage.documents import DocumentState, StoredDocument
 from dragoman.threads import RESULTS, SEGMENTS, UPLOADS
@@ -463,9 +463,9 @@ async def result(
     documents = service.documents
     document = await documents.get(id, account)
     if format is None:
-        file = await documents.result(document)
+        file = await documents.contents.result(document)
         return OpenFileResponse(file.file, file_headers(_name_of_result(document, file.name), file.media_type))
-    segments = await documents.all_segments(document)
+    segments = await documents.contents.all_segments(document)
 
     def written() -> bytes:
         found = (
@@ -507,9 +507,9 @@ async def list_segments(
     documents = service.documents
     document = await documents.get(id, account)
     if n:
-        rows = await documents.rows(document, n)
+        rows = await documents.contents.rows(document, n)
         return SegmentsAnswer(segments=[*map(SegmentOut.of, rows)], total=len(rows), doubtful_total=document.doubtful)
-    page = await documents.segments(document, offset, limit, doubtful=doubtful)
+    page = await documents.contents.segments(document, offset, limit, doubtful=doubtful)
     return SegmentsAnswer(
         segments=[*map(SegmentOut.of, page.segments)], total=page.total, doubtful_total=page.doubtful_total
     )
@@ -533,7 +533,7 @@ async def find_segments(
     where to go on."""
     documents = service.documents
     query = SegmentQuery(find, where, match_case, kind)
-    found = await documents.search(await documents.get(id, account), query, first, limit)
+    found = await documents.contents.search(await documents.get(id, account), query, first, limit)
     return NumbersAnswer(numbers=found.numbers, next=found.next)
 
 
@@ -544,7 +544,7 @@ async def replacements(id: Id, body: ReplaceBody, service: Service, account: Cal
     documents = service.documents
     document = await documents.get(id, account)
     query = SegmentQuery(body.find, "translation", body.match_case, body.kind)
-    changes, after = await documents.replacements(document, query, body.replacement, body.first, body.limit)
+    changes, after = await documents.contents.replacements(document, query, body.replacement, body.first, body.limit)
     shown = [ReplacementOut(segment=SegmentOut.of(one), replaced=text) for one, text in changes]
     return ReplacementsAnswer(changes=shown, next=after)
 
@@ -570,7 +570,7 @@ async def take_back(id: Id, request: Request, service: Service, account: Caller)
     try:
         with full_disk_reported():
             await receive_body(request, upload.path / SOURCE, service.max_file_bytes)
-            taken = await documents.take_back(document, upload.path)
+            taken = await documents.contents.take_back(document, upload.path)
     finally:
         await UPLOADS.run(upload.discard)
     return TakenBackAnswer(
@@ -589,7 +589,7 @@ async def edit_all(id: Id, body: EditsBody, service: Service, account: Caller) -
     documents = service.documents
     document = await documents.get(id, account)
     edits = [SegmentEdit(one.n, one.translation, one.reviewed, one.was) for one in body.edits]
-    edited = await documents.edit_all(document, edits)
+    edited = await documents.contents.edit_all(document, edits)
     return EditsAnswer(segments=[*map(SegmentOut.of, edited.changed)], conflicts=edited.conflicts)
 
 
@@ -599,7 +599,7 @@ async def edit(id: Id, n: Number, body: EditBody, service: Service, account: Cal
     repeated or invented are an error. The machine's translation, set again, is not edited."""
     documents = service.documents
     document = await documents.get(id, account)
-    changed = await documents.edit(
+    changed = await documents.contents.edit(
         document, n, body.translation, reviewed=body.reviewed, all_equal=body.all_equal, was=body.was
     )
     return EditAnswer(segments=[*map(SegmentOut.of, changed)])
@@ -615,7 +615,7 @@ async def alternatives(
     documents = service.documents
     document = await documents.get(id, account)
     async with while_connected(request.receive):
-        found = await documents.alternatives(document, n, body.n, account)
+        found = await documents.contents.alternatives(document, n, body.n, account)
     return AlternativesAnswer(alternatives=[*map(schemas.AlternativeOut.of, found)])
 
 
@@ -630,5 +630,5 @@ async def translate_similar(id: Id, n: Number, request: Request, service: Servic
     documents = service.documents
     document = await documents.get(id, account)
     async with while_connected(request.receive):
-        changed = await documents.translate_similar(document, n, account)
+        changed = await documents.contents.translate_similar(document, n, account)
     return EditAnswer(segments=[*map(SegmentOut.of, changed)])

@@ -34,7 +34,7 @@ from dragoman.api.compat.exchange import (
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
 from dragoman.api.input import Service, base_url
 from dragoman.errors import DragomanError, Forbidden, UnknownDocument
-from dragoman.service.documents import DocumentOptions
+from dragoman.service.document_runs import DocumentOptions
 from dragoman.service.memories import SUGGESTIONS
 from dragoman.types import Detection, Event, Planned, TextFormat, Translation
 from wholetext.files.formats import all_formats
@@ -158,7 +158,7 @@ async def translate_file(http: Request, service: Service) -> Response:
         nonlocal url
         yield Planned()
         try:
-            file = await documents.result(await documents.wait(document))
+            file = await documents.contents.result(await documents.wait(document))
             file.file.close()
         except asyncio.CancelledError:  # the client has gone
             await documents.delete(document)
@@ -183,7 +183,7 @@ async def download_file(name: str, service: Service) -> Response:
     if found is None:
         raise UnknownDocument("there is no such file; it may have expired")
     documents = service.documents
-    file = await documents.result(await documents.get(found[1], secret=found[2]))
+    file = await documents.contents.result(await documents.get(found[1], secret=found[2]))
     return OpenFileResponse(file.file, file_headers(file.name, file.media_type))
 
 

@@ -27,7 +27,8 @@ from dragoman.api import documents, glossaries, native, schemas
 from dragoman.api.errors import fault_of_field
 from dragoman.api.input import base_url, check_texts, deadline_of
 from dragoman.errors import BodyTooLarge, InvalidRequest, TooManyTexts
-from dragoman.service.documents import DocumentOptions, ResultFile
+from dragoman.service.document_contents import ResultFile
+from dragoman.service.document_runs import DocumentOptions
 from dragoman.service.service import TranslationService
 from dragoman.storage.document_files import full_disk_reported
 from dragoman.storage.documents import IN_FLIGHT, StoredDocument
@@ -473,12 +474,12 @@ async def _document_answer(call: ToolCall, document: StoredDocument) -> ToolAnsw
     shown = shown.model_copy(update={"left": shown.left[:MAX_DOUBTFUL]})
     if document.state in IN_FLIGHT:
         return ToolAnswer(_dumped(DocumentAnswer(document=shown, result=None, doubtful=[])))
-    store = call.service.documents
-    file = await store.result(document)
+    contents = call.service.documents.contents
+    file = await contents.result(document)
     url = f"{base_url(call.http)}/v1/documents/{document.id}/result"
     with file.file:
         size, block = await RESULTS.run(_block, file, url)
-    page = await store.segments(document, 0, MAX_DOUBTFUL, doubtful=True)
+    page = await contents.segments(document, 0, MAX_DOUBTFUL, doubtful=True)
     answer = DocumentAnswer(
         document=shown,
         result=ResultOut(

@@ -19,7 +19,7 @@ from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, directio
 from dragoman.api.compat.deepl.translate import check_ignored, formality_of, glossary_of, memory_of
 from dragoman.api.compat.exchange import Call, receive_upload
 from dragoman.api.input import Service
-from dragoman.service.documents import DocumentOptions
+from dragoman.service.document_runs import DocumentOptions
 from dragoman.types import Options
 
 if TYPE_CHECKING:
@@ -85,5 +85,5 @@ async def status(document_id: str, call: DeepLCall) -> Response:
 @router.post("/v2/document/{document_id}/result")
 async def result(document_id: str, call: DeepLCall) -> Response:
     """A document's translation; 503 while it is translated. It is deleted some minutes after the first download."""
-    file = await call.service.documents.result(await _document(call, document_id))
+    file = await call.service.documents.contents.result(await _document(call, document_id))
     return OpenFileResponse(file.file, file_headers(file.name, file.media_type) | trace_header())
