@@ -41,7 +41,7 @@ def server() -> Iterator[Server]:
 @pytest.mark.parametrize("api", ["native", *FILES])
 @pytest.mark.parametrize(
     ("with_key", "phases", "examples"),
-    [(True, "examples,coverage,fuzzing,stateful", 25), (False, "examples,fuzzing", 5)],
+    [(True, "examples,coverage,fuzzing,stateful", 12), (False, "examples,fuzzing", 4)],
 )
 def test_answers_are_as_documented(
     schemathesis: Path, tmp_path: Path, server: Server, api: str, with_key: bool, phases: str, examples: int

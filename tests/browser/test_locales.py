@@ -256,7 +256,7 @@ async def test_no_view_says_anything_in_another_language_or_is_faulted_by_axe(
 
 
 @pytest.mark.acceptance
-@pytest.mark.parametrize("locale", sorted(LOCALES))
+@pytest.mark.parametrize("locale", ["de", "ja"])  # colours are the same in all languages, fonts by their script
 async def test_no_text_of_any_view_is_pale_in_light_or_dark(chromium: Browser, tmp_path: Path, locale: str) -> None:
     async with documents_serving(tmp_path) as stage, reading(chromium, locale) as page:
         walk = Walk(page, locale, pale)
