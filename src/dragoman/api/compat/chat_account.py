@@ -51,6 +51,13 @@ _TEMPLATE = re.compile(
     r"(?P<place>\[[^\]\n]{3,80}\]|<[^>\n]{3,80}>|\{[^}\n]{3,80}\}|\([^)\n]{3,80}\)|\.\.\.)[ \t]*$",
     re.MULTILINE,
 )
+_SHOWN_FORM = re.compile(
+    r"^(?![^\n:：]{0,80}\b(?:examples?|input)\b)[^\n:：]{0,80}(?:\b(?:form(?:at)?|template|structure|layout|like this|as follows)\b|格式|形式)"
+    r"[^\n:：]{0,30}[:：][ \t*]*\n\s*(?P<form>(?![`\[{\d*-])\S[^\n]*(?:\n[^\n]*\S[^\n]*){0,20})",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""The lines that show how an answer is written."""
+_FILLED = re.compile(r"[<\[{(][^<>\[\]{}()\n]{3,60}[>\]})]")
 _SHOWN_ANSWER = re.compile(
     r"^[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*+(?:\n[ \t]*+)?"
     r"(?P<sign>[\[{<]|\d{1,3}(?=[.):|\]]))",
@@ -334,15 +341,25 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
 def _templates(about: str, has: str) -> str | None:
     """A label with a place for the translation, or an example of an answer whose first sign the answer has not."""
     for one in islice(_TEMPLATE.finditer(about), _MAX_MARKS):
-        is_filled = one["place"][0] in ".…" or words("asks").search(one["place"]) or words("text").search(one["place"])
+        is_filled = one["place"][0] in ".…" or _is_of_translation(one["place"])
         is_label = label_kind(one["name"]) != "context" and not chat_languages.begins(one["name"])
         if is_filled and is_label and one["name"].strip(" *") not in has:
             return one[0]
+    for one in islice(_SHOWN_FORM.finditer(about), _MAX_MARKS):
+        shown = "\n".join(line for line in one["form"].splitlines() if words("asks").search(line) is None)
+        shown = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], shown)
+        if any(word[0] not in has for word in re.finditer(r"[^\W\d_]{2,}", shown)):
+            return one[0]
+    about = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], about)
     for one in islice(_SHOWN_ANSWER.finditer(about), _MAX_MARKS):
         sign = r"\d" if one["sign"].isdigit() else re.escape(one["sign"])
         if re.search(sign, has) is None and chat_languages.tag_of(one["sign"]) is None:
             return one[0]
     return None
+
+
+def _is_of_translation(place: str) -> bool:
+    return words("asks").search(place) is not None or words("text").search(place) is not None
 
 
 def _keys(about: str, text: str, frame: str) -> str | None:
@@ -371,7 +388,7 @@ def _demands(about: str) -> Iterator[_Demand]:
     left = _MAX_CLAUSES
     for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
         is_off = False
-        clauses = re.split(r"[,，]|\b(?=and\b|then\b)", sentence[0])[:left]
+        clauses = re.split(r"[,，、]|\b(?=and\b|then\b)", sentence[0])[:left]
         if not clauses:
             return
         left -= len(clauses)
@@ -411,71 +428,49 @@ def _marks(demands: Sequence[_Demand], has: str) -> str | None:
     return None
 
 
+def _orders(demands: Sequence[_Demand], frame: str, has: str) -> str | None:
+    """A clause that wants more than the translation in the answer, or a shape that it has not."""
+    where = frame if frame.strip() else has
+    return next((one.text for one in demands if _wants_more(one, where) or _wants_shape(one, frame, where)), None)
+
+
+def _is_order(clause: str) -> bool:
+    """Whether a clause begins with what to put into the answer, or says what the answer is."""
+    return words("order").match(clause, _verb(clause)) is not None or words("answer_is").search(clause) is not None
+
+
 def _verb(clause: str) -> int:
     """Where the verb of a clause that tells to do something stands."""
     lead = words("lead").match(clause)
     return lead.end() if lead is not None else 0
 
 
-def _is_order(clause: str) -> bool:
-    """Whether a clause begins with what to put into the answer, or says what the answer is."""
-    verb = _verb(clause)
-    is_command = any(words(kind).match(clause, verb) for kind in ("order", "adding"))
-    return is_command or words("answer_is").search(clause) is not None
-
-
-def _orders(demands: Sequence[_Demand], frame: str, has: str) -> str | None:
-    """A clause that wants more than a bare translation, where the answer is one, or of a list more than the translations, or
-    another shape. (Other clauses about a list are too various.)"""
-    for place, one in enumerate(demands):
-        is_order = _is_order(one.text)
-        if frame.strip():
-            if is_order and _is_unlike(one.text, frame):
-                return one.text
-            continue
-        extra = words("extra").search(one.text)
-        if (is_order or one.is_request) and words("several").search(one.text) is not None:
-            return one.text
-        if extra is not None and extra.lastgroup == "others":
-            return one.text
-        if is_order and not one.is_request and _is_more(one.text, has, is_last=place + 1 == len(demands)):
-            return one.text
-        if words("answered").search(one.text) and words("shape").search(one.text):
-            return one.text
-    return None
-
-
-def _is_unlike(clause: str, frame: str) -> bool:
-    """Whether a clause wants what the frame of a list has not: a shape, a word at its beginning or end, or more texts."""
-    if words("extra").search(clause) or words("bilingual").search(clause):
+def _wants_more(one: _Demand, where: str) -> bool:
+    """Whether something is to be produced besides a translation: by a verb of other work, or by a noun of what no
+    translation has. (The manner of a translation, its terms, and what stays are no more than a translation.)"""
+    clause, verb = one.text, _verb(one.text)
+    is_order = _is_order(clause)
+    if (is_order or one.is_request) and (words("several").search(clause) or words("bilingual").search(clause)):
         return True
-    named = [one for pattern, one in signs() if pattern.search(clause) is not None]
-    if any(sign.search(frame) is None for sign in named):
+    if one.is_request:
+        return words("extra_beside").search(clause) is not None
+    rest = words("translated").sub(" ", clause)
+    if words("works").match(clause, verb) is not None:
         return True
-    is_of_keys = words("keyed").search(clause) is not None
-    if any(
-        (one["quoted"] or one["spelt"]) not in frame
-        for one in _IDENTIFIER.finditer(clause)
-        if one["spelt"] or is_of_keys
-    ):
+    return (is_order or words("answered").search(rest) is not None) and words("extra").search(rest) is not None
+
+
+def _wants_shape(one: _Demand, frame: str, where: str) -> bool:
+    """Whether a clause about the answer names a shape, a key, or a word at the beginning or end, which it has not."""
+    clause = one.text
+    is_order = _is_order(clause)
+    if not is_order and (frame.strip() or words("answered").search(clause) is None):
+        return False
+    if any(pattern.search(clause) and not sign.search(where) for pattern, sign in signs()):
         return True
     token = _TOKEN.search(clause)
-    if token is not None and (token["quoted"] or token["capitals"]) not in frame:
+    if token is not None and (token["quoted"] or token["capitals"]) not in where:
         return True
-    verb = _verb(clause)
-    is_adding = words("adding").match(clause, verb) is not None
-    return is_adding and bool(_WORD.search(words("listed").sub(" ", words("plain").sub(" ", clause[verb:]))))
-
-
-def _is_more(clause: str, has: str, *, is_last: bool) -> bool:
-    """Whether a clause about the answer says more than that it is the translation: a text, a language, its manner, a mark that
-    it has. What follows a heading, unless it is a label of the text or the answer, is a template."""
-    is_label = len(clause) <= _WINDOW and label_kind(clause.strip(" :")) in ("text", "answer")
-    if clause.rstrip().endswith(":") and not is_label and not is_last:
-        return True
-    is_adding = words("adding").match(clause, _verb(clause)) is not None
-    clause = clause[_verb(clause) :]
-    for kind in ("plain", "text", *(() if is_adding else ("manner",))):
-        clause = words(kind).sub(" ", clause)
-    found = (one[0] for one in _WORD.finditer(clause))
-    return any((one[0].isalpha() or one not in has) and chat_languages.tag_of(one) is None for one in found)
+    is_of_keys = words("keyed").search(clause) is not None
+    named = (one for one in _IDENTIFIER.finditer(clause) if one["spelt"] or is_of_keys)
+    return bool(frame.strip()) and any((one["quoted"] or one["spelt"]) not in frame for one in named)
