@@ -33,7 +33,7 @@ _HEADING = re.compile(
 )
 """A line that says what follows it."""
 _TOKEN = re.compile(
-    r"\b(?:start|begin|end|finish|prefix|precede|close)\w*\b[^\n]{0,40}?\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
+    r"\b(?i:start|begin|end|finish|prefix|precede|close)\w*\b[^\n]{0,40}?\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
     r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20})\b)"
 )
 """What the answer is to begin or end with."""
@@ -326,7 +326,7 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
     around = " ".join(  # the marks that the text stands between, and no words
         one if _ELEMENT.search(one) is not None else re.sub(r"\w", "", one) for one in (*before[-1:], *after[:1])
     )
-    has = f"{frame[:_READ]}\n{text[:_READ]}\n{around}"
+    has = f"{frame[:_READ]} {text[:_READ]} {around}"
     if (key := _keys(about, text, frame)) is not None:
         return key
     demands = tuple(_demands(about))
@@ -346,7 +346,8 @@ def _templates(about: str, has: str) -> str | None:
         if is_filled and is_label and one["name"].strip(" *") not in has:
             return one[0]
     for one in islice(_SHOWN_FORM.finditer(about), _MAX_MARKS):
-        shown = "\n".join(line for line in one["form"].splitlines() if words("asks").search(line) is None)
+        lines = one["form"].splitlines()
+        shown = "\n".join(line for line in lines if line.endswith(":") or words("asks").search(line) is None)
         shown = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], shown)
         if any(word[0] not in has for word in re.finditer(r"[^\W\d_]{2,}", shown)):
             return one[0]
@@ -431,7 +432,10 @@ def _marks(demands: Sequence[_Demand], has: str) -> str | None:
 def _orders(demands: Sequence[_Demand], frame: str, has: str) -> str | None:
     """A clause that wants more than the translation in the answer, or a shape that it has not."""
     where = frame if frame.strip() else has
-    return next((one.text for one in demands if _wants_more(one, where) or _wants_shape(one, frame, where)), None)
+    return next(
+        (one.text for one in demands if _wants_more(one, is_one=not frame.strip()) or _wants_shape(one, frame, where)),
+        None,
+    )
 
 
 def _is_order(clause: str) -> bool:
@@ -445,17 +449,20 @@ def _verb(clause: str) -> int:
     return lead.end() if lead is not None else 0
 
 
-def _wants_more(one: _Demand, where: str) -> bool:
+def _wants_more(one: _Demand, *, is_one: bool) -> bool:
     """Whether something is to be produced besides a translation: by a verb of other work, or by a noun of what no
     translation has. (The manner of a translation, its terms, and what stays are no more than a translation.)"""
     clause, verb = one.text, _verb(one.text)
     is_order = _is_order(clause)
-    if (is_order or one.is_request) and (words("several").search(clause) or words("bilingual").search(clause)):
+    if is_one and (is_order or one.is_request) and words("several").search(clause):
         return True
     if one.is_request:
         return words("extra_beside").search(clause) is not None
+    if is_order and words("bilingual").search(clause):
+        return True
     rest = words("translated").sub(" ", clause)
-    if words("works").match(clause, verb) is not None:
+    is_adding = words("adding").match(clause, verb) is not None and words("added").search(clause) is None
+    if is_adding or words("works").match(clause, verb) is not None:
         return True
     return (is_order or words("answered").search(rest) is not None) and words("extra").search(rest) is not None
 
