@@ -25,6 +25,7 @@ _ENDS = 3_000  # characters at the beginning and at the end of a text that are l
 _MAX_MARKS = 200
 _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
+_CLAUSE_END = re.compile(r"[,，、]|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) ", re.IGNORECASE)
 _ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
 _HEADING = re.compile(
@@ -33,7 +34,7 @@ _HEADING = re.compile(
 )
 """A line that says what follows it."""
 _TOKEN = re.compile(
-    r"\b(?i:start|begin|end|finish|prefix|precede|close)\w*\b[^\n]{0,40}?\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
+    r"\b(?i:start|begin|end|finish|prefix|precede|close|mark|flag|tag|label)\w*\b[^\n]{0,40}?\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
     r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20})\b)"
 )
 """What the answer is to begin or end with."""
@@ -389,7 +390,7 @@ def _demands(about: str) -> Iterator[_Demand]:
     left = _MAX_CLAUSES
     for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
         is_off = False
-        clauses = re.split(r"[,，、]|\b(?=and\b|then\b)", sentence[0])[:left]
+        clauses = _CLAUSE_END.split(sentence[0])[:left]
         if not clauses:
             return
         left -= len(clauses)
