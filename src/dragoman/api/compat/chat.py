@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
-from typing import Any
+from typing import Any, cast
 
 from dragoman.api.compat import chat_account, chat_answers, chat_forms, chat_languages, chat_text
 from dragoman.api.compat.chat_languages import AskedLanguages
@@ -130,6 +130,8 @@ def parse(
     ask for a translation whose text or form is not clear, `UnknownPrompt` for others that are not understood,
     `InvalidRequest` for those that cannot be read, and `TooManyTexts` for over `max_texts`.
     """
+    if len(messages) == 1 and _TEMPLATE.match(messages[0][1]) is not None:
+        messages = _turns(messages[0][1])
     if messages and all(role == "system" for role, _ in messages):
         messages = [*messages[:-1], ("user", messages[-1][1])]
     if not messages or messages[-1][0] != "user":
@@ -140,12 +142,44 @@ def parse(
     return request.task(max_texts, has_schema=has_schema)
 
 
+_TEMPLATE = re.compile(r"\s{0,99}(?:<s>\s?|<bos>)?(?:<\|?\w[\w:]{0,30}\|>|<\|\w[\w:]{0,30}>|<start_of_turn>|\[INST\])")
+_MARK = re.compile(r"<(?:\|[\w:]{1,30}\|?|[\w:]{1,30}\||(?:start|end)_of_turn|bos|/?s)>|\[/?INST\]|<</?SYS>>")
+_ROLE = re.compile(r"[\s<|]*(system|developer|user|human|assistant|model)\b(?=[|>]|\s*(?:\n|\Z))", re.IGNORECASE)
+_ROLES: Mapping[str, Role] = {
+    "[INST]": "user", "[/INST]": "assistant", "<<SYS>>": "system", "<</SYS>>": "user",
+    "developer": "system", "human": "user", "model": "assistant",
+}  # fmt: skip
+_MAX_MARKS = 1_000
+
+
+def _turns(prompt: str) -> list[tuple[Role, str]]:
+    """The messages of a prompt with the marks of a model's chat template, which are no text. Raises `UnclearPrompt` for a
+    request to translate without roles between them."""
+    marks = list(islice(_MARK.finditer(prompt), _MAX_MARKS))
+    ends = [*(one.start() for one in marks[1:]), len(prompt)]
+    found, role = list[tuple[Role, str]](), None
+    for mark, end in zip(marks, ends, strict=True):
+        text = prompt[mark.end() : end]
+        named = _ROLE.match(mark[0]) or _ROLE.match(text)
+        spoken = named[1].lower() if named is not None else mark[0]
+        role = cast(Role, _ROLES.get(spoken, spoken)) if named is not None or spoken in _ROLES else role
+        text = text[named.end() :] if named is not None and named.string is text else text
+        if role is not None and text.strip():
+            found.append((role, text.strip()))
+    if found and found[-1][0] == "user":
+        return found
+    if chat_languages.asks(prompt):
+        raise UnclearPrompt(_NO_PART, param="messages")
+    return [("user", prompt)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Request:
     """Messages as they are read: `told` is what they say before the last one, `said` what that means."""
 
     told: str
     message: str
+    spelt: str  # the message with its own line ends
     named: str | None
     said: AskedLanguages
     pairs: tuple[tuple[str, str], ...]  # earlier texts, each with the answer to it; empty: there was none
@@ -181,7 +215,8 @@ class _Request:
             lambda characters: len(set(characters)) == 1, zip(message[:_BEGINNING], *examples, strict=False)
         )
         is_framed = bool(examples) and chat_languages.asks("".join(characters[0] for characters in same))
-        return cls(told, message, named, chat_languages.read(told), tuple(pairs), is_answered, is_framed)
+        lines = message.replace("\r\n", "\n")
+        return cls(told, lines, message, named, chat_languages.read(told), tuple(pairs), is_answered, is_framed)
 
     def task(self, most: int, *, has_schema: bool) -> Task:
         """What they ask for. Raises what `parse` raises."""
@@ -197,7 +232,7 @@ class _Request:
         source = own.source or (self.said.source if described.target is None else None)
         if part is not None:
             part = self._checked(part)
-        text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.message, self.told)
+        text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.spelt, self.told)
         glossary = {**chat_text.terms(about), **described.options.glossary}
         task = Task(
             (),
@@ -211,7 +246,7 @@ class _Request:
             return _separated(text, most, task)
         made = None
         with suppress(*([UnclearPrompt] if has_schema else [])):
-            how = f"{about}\n{described.how}"
+            how = f"{about}\n{described.how}\n{self._shown()}"
             made = form.outline(text, most) if form is not None else chat_answers.read(text, how, most)
         chat_account.check_places(about, self.message)
         if form is None and (made is not None or _SEPARATOR.search(text, 0, _SEARCHED) is None):
@@ -221,6 +256,11 @@ class _Request:
         examples = self._examples()
         options = replace(task.options, examples=examples)
         return _separated(text, most, replace(task, options=options, unused="" if examples else task.unused))
+
+    def _shown(self) -> str:
+        """The last answer before, where it is JSON: it shows the form of this one."""
+        reply = self.pairs[-1][1][:_MAX_EARLIER].strip() if self.pairs else ""
+        return reply if reply[:1] in ("{", "[") else ""
 
     def _examples(self) -> tuple[Example, ...]:
         """Earlier texts, behind their instructions where they have some, with what was answered: the last that fit."""
