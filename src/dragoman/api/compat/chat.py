@@ -142,6 +142,9 @@ def parse(
     return request.task(max_texts, has_schema=has_schema)
 
 
+_OWN_TASK = re.compile(
+    r"\s{0,99}\{[^{}]{0,2000}?\"(?:task|instructions?|action|operation)\"\s{0,9}:\s{0,9}\"[^\"\n]{0,80}translat", re.IGNORECASE
+)
 _TEMPLATE = re.compile(r"\s{0,99}(?:<s>\s?|<bos>)?(?:<\|?\w[\w:]{0,30}\|>|<\|\w[\w:]{0,30}>|<start_of_turn>|\[INST\])")
 _MARK = re.compile(r"<(?:\|[\w:]{1,30}\|?|[\w:]{1,30}\||(?:start|end)_of_turn|bos|/?s)>|\[/?INST\]|<</?SYS>>")
 _ROLE = re.compile(r"[\s<|]*(system|developer|user|human|assistant|model)\b(?=[|>]|\s*(?:\n|\Z))", re.IGNORECASE)
@@ -357,6 +360,10 @@ class _Request:
         is_labelled = chat_text.is_labelled(self.message)
         is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
+        first = self.message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
+        is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and not chat_languages.read(first).targets
+        is_bare = chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in self.message.strip()
+        is_request = is_request or is_heading or is_bare or _OWN_TASK.match(self.message) is not None
         if is_request or (self.said.asks and is_around):
             raise UnclearPrompt(_NO_PART, param="messages")
         if self.is_answered and not self.told:

@@ -59,6 +59,11 @@ _SHOWN_FORM = re.compile(
 )
 """The lines that show how an answer is written."""
 _FILLED = re.compile(r"[<\[{(][^<>\[\]{}()\n]{3,60}[>\]})]")
+_PAIRED = re.compile(
+    r"[<\[{(](?P<first>[^<>\[\]{}()\n]{3,60})[>\]})](?P<between>[ \t]*[^\w\s<>\[\]{}(),.]{1,12}[ \t]*)"
+    r"[<\[{(](?P<second>[^<>\[\]{}()\n]{3,60})[>\]})]"
+)
+"""Two places with signs between."""
 _SHOWN_ANSWER = re.compile(
     r"^[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*+(?:\n[ \t]*+)?"
     r"(?P<sign>[\[{<]|\d{1,3}(?=[.):|\]]))",
@@ -66,6 +71,7 @@ _SHOWN_ANSWER = re.compile(
 )
 _THEN = re.compile(r"\s*(?:and\s+)?then\b", re.IGNORECASE)
 _LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
+_SEPARATING = re.compile(r"\s*[#%@^&|~]{2,24}\s*")
 _SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
 _KEY = re.compile(r"[\"'](?!(?:key|id|index)\\?[\"']\s*:\s*\{)(\w{1,40})\\?[\"']\s*:(?!:)")
@@ -144,6 +150,7 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
     is_label = part is not None and part.before.rstrip().endswith((":", "："))
     return (
         (_frame(text, lines) if is_own else None)
+        or (next((line for line in lines if _SEPARATING.fullmatch(line)), None) if is_own else None)
         or _labels(lines, is_own=is_own, is_behind=is_label)
         or (lines[0] if _are_marked(lines) and (words("items").search(about) or _are_numbered(lines)) else None)
         or _besides(text)
@@ -330,11 +337,12 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
     has = f"{frame[:_READ]} {text[:_READ]} {around}"
     if (key := _keys(about, text, frame)) is not None:
         return key
-    demands = tuple(_demands(about))
+    clauses = tuple(_demands(about))
+    demands = [one for one in clauses if not one.is_kept]
     return (
         _elements(about, demands, has)
         or _marks(demands, has)
-        or _orders(demands, frame[:_READ], has)
+        or _orders(clauses, frame[:_READ], has)
         or _templates(about, has)
     )
 
@@ -351,6 +359,11 @@ def _templates(about: str, has: str) -> str | None:
         shown = "\n".join(line for line in lines if line.endswith(":") or words("asks").search(line) is None)
         shown = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], shown)
         if any(word[0] not in has for word in re.finditer(r"[^\W\d_]{2,}", shown)):
+            return one[0]
+    for one in islice(_PAIRED.finditer(about), _MAX_MARKS):
+        places = f"{one['first']} {one['second']}"
+        is_shown = _is_of_translation(places) and words("terms").search(places) is None
+        if is_shown and one["between"].strip() not in has:
             return one[0]
     about = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], about)
     for one in islice(_SHOWN_ANSWER.finditer(about), _MAX_MARKS):
@@ -379,6 +392,7 @@ class _Demand:
 
     text: str
     is_request: bool
+    is_kept: bool = False
 
 
 def _demands(about: str) -> Iterator[_Demand]:
@@ -399,8 +413,8 @@ def _demands(about: str) -> Iterator[_Demand]:
         for place in range(0 if _THEN.match(clauses[first]) else first, len(clauses)):
             clause = clauses[place]
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
-            if not is_off and not words("kept").search(clause) and not _OF_INPUT.search(clause):
-                yield _Demand(clause, requests[place])
+            if not is_off and not _OF_INPUT.search(clause):
+                yield _Demand(clause, requests[place], words("kept").search(clause) is not None)
 
 
 def _elements(about: str, demands: Sequence[_Demand], has: str) -> str | None:
@@ -455,8 +469,10 @@ def _wants_more(one: _Demand, *, is_one: bool) -> bool:
     translation has. (The manner of a translation, its terms, and what stays are no more than a translation.)"""
     clause, verb = one.text, _verb(one.text)
     is_order = _is_order(clause)
-    if is_one and (is_order or one.is_request) and words("several").search(clause):
+    if is_one and (is_order or one.is_request or one.is_kept) and words("several").search(clause):
         return True
+    if one.is_kept:
+        return False
     if one.is_request:
         return words("extra_beside").search(clause) is not None
     if is_order and words("bilingual").search(clause):
@@ -472,7 +488,7 @@ def _wants_shape(one: _Demand, frame: str, where: str) -> bool:
     """Whether a clause about the answer names a shape, a key, or a word at the beginning or end, which it has not."""
     clause = one.text
     is_order = _is_order(clause)
-    if not is_order and (frame.strip() or words("answered").search(clause) is None):
+    if one.is_kept or not is_order and (frame.strip() or words("answered").search(clause) is None):
         return False
     if any(pattern.search(clause) and not sign.search(where) for pattern, sign in signs()):
         return True

@@ -159,6 +159,8 @@ def joined(
 def _json(message: str, value: object, about: str) -> Outline | None:
     shown, is_same = _Shown.of(about), words("same").search(about) is not None
     name, items = _list_in(value)
+    if name is not None and shown.outer is None and {one.lower() for one in fields_of(value)}.intersection(_KEYS["says_how"]):
+        return None
     if items is None:
         return _object(message, fields_of(value), about, shown, is_same=is_same)
     if not all(isinstance(one, str) for one in items) and not all(map(fields_of, items)):
@@ -200,6 +202,10 @@ def _object(message: str, entries: Mapping[str, Any], about: str, shown: _Shown,
     is_plain = all(isinstance(one, str | dict | None) for one in entries.values())
     if not is_same and (not is_plain or shown.outer is not None):
         return None
+    text = _text_key([entries])
+    if text is not None and len(shown.keys) == 1 and shown.keys[0] not in entries:
+        form = _item_form([entries], text, shown)
+        return joined([entries], partial(_write_item, key=text, form=form), "", "", "", Outline()) if form else None
     kept, translated = _kept(about, entries)
     key = _text_key([entries]) if names.intersection(_KEYS["id"]) else None
     if key is not None or (kept and len(translated := entries.keys() - kept) == 1):

@@ -100,19 +100,22 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         rest = message[line.end() :]
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
+    if (bare := _BARE.match(message)) is not None and words("bare_request").fullmatch(bare["line"]) is not None:
+        return _trimmed(SplitMessage(bare[0], message[bare.end() :]))
     scan = _Scan(message, told)
     finders = [
         scan.record,
         scan.first_line,
         scan.between_named,
         scan.json_at_the_end,
+        scan.numbered_at_the_end,
         scan.list_behind_paragraph,
         scan.introduced,
     ]
     if told:
         finders.append(scan.before_end)
     else:
-        finders[4:4] = [scan.quoted]
+        finders[5:5] = [scan.quoted]
         finders.append(scan.before_request)
     if is_asked:
         finders += [scan.quoted, scan.behind_paragraph]
@@ -138,6 +141,8 @@ _PAIR_LINES_OF = re.compile(
 )
 
 
+_BARE = re.compile(r"\s{0,80}(?P<line>\S[^\n:：]{0,60})[:：]?[ \t]{0,8}\n(?=\s{0,80}\S)")
+_LIST_ITEM = re.compile(r"[ \t]*(?P<left>[\[<(#|]{0,3})(?P<id>\d{1,9})(?P<right>[\])>|.:]{1,3})[ \t]*(?P<text>\S[^\n]*)")
 _JSON_START = re.compile(r"(?:^|(?<=[:：]))[ \t]*(?=[\[{])", re.MULTILINE)
 
 
@@ -303,6 +308,21 @@ class _Scan:
             )
             if title and not (is_label and is_known) and parsed_json(message[start.end() :]) is not None:
                 return SplitMessage(message[: start.end()], message[start.end() :].strip(), "", True)
+        return None
+
+    def numbered_at_the_end(self) -> SplitMessage | None:
+        """Lines with numbers to the end, behind a line that asks for their translation."""
+        message = self._message
+        for end in islice(_LINE_END.finditer(message, 0, _HEAD), _MAX_MARKS):
+            first = _LIST_ITEM.match(message, end.end())
+            if first is None:
+                continue
+            line = message[: end.start()].rpartition("\n")[2]
+            items = [_LIST_ITEM.match(one) for one in message[end.end() : end.end() + _HEAD].split("\n") if one.strip()]
+            is_list = all(one is not None and one["left"] == first["left"] for one in items[:-1]) and len(items) > 1
+            is_request = chat_languages.commands(line) and (_said("items", line) or _said("text", line))
+            is_rules = _has_rules("\n".join(one["text"] for one in items if one is not None))
+            return SplitMessage(message[: end.end()], message[end.end() :]) if is_list and is_request and not is_rules else None
         return None
 
     def _has_label(self, stop: int) -> bool:
