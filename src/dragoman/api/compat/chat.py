@@ -361,7 +361,7 @@ class _Request:
         is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
         first = self.message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
-        is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and not chat_languages.read(first).targets
+        is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first)
         is_bare = chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in self.message.strip()
         is_request = is_request or is_heading or is_bare or _OWN_TASK.match(self.message) is not None
         if is_request or (self.said.asks and is_around):

@@ -478,7 +478,9 @@ def _wants_more(one: _Demand, *, is_one: bool) -> bool:
     if is_order and words("bilingual").search(clause):
         return True
     rest = words("translated").sub(" ", clause)
-    is_adding = words("adding").match(clause, verb) is not None and words("added").search(clause) is None
+    is_adding = words("adding").match(clause, verb) is not None and not any(
+        words(kind).search(clause) for kind in ("added", "asks")
+    )
     if is_adding or words("works").match(clause, verb) is not None:
         return True
     return (is_order or words("answered").search(rest) is not None) and words("extra").search(rest) is not None

@@ -221,6 +221,11 @@ def commands(message: str) -> bool:
     return _starts("tells", message)
 
 
+def follows(line: str) -> bool:
+    """Whether a line speaks of a text that follows, and of no language."""
+    return words("follows").search(line) is not None and words("text").search(line) is not None and not read(line).targets
+
+
 def requested(message: str) -> Iterator[str]:
     """The languages into which sentences of a message ask its reader for a translation."""
     for found in _some(_sentence("tells"), message, 0, _READ):
