@@ -23,6 +23,7 @@ from dragoman.api.compat.chat_languages import tag_of as tag_of
 from dragoman.api.compat.chat_schema import Outline, outline
 from dragoman.api.compat.chat_text import SplitMessage
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnclearPrompt, UnknownPrompt
+from dragoman.text import detect
 from dragoman.types import (
     MAX_EXAMPLE_CHARACTERS,
     MAX_EXAMPLES,
@@ -231,7 +232,7 @@ class _Request:
             self._check_text()
         if described.target is not None:
             own = AskedLanguages(True, (described.target,), described.source)
-        target = self._target(own)
+        target = self._target(own, *((part.about, part.text) if part is not None else ("", self.message)))
         source = own.source or (self.said.source if described.target is None else None)
         if part is not None:
             part = self._checked(part)
@@ -371,7 +372,7 @@ class _Request:
                 f"the messages before it are instructions, and the last one has none: {HELP}", param="messages"
             )
 
-    def _target(self, own: AskedLanguages) -> str:
+    def _target(self, own: AskedLanguages, about: str, text: str) -> str:
         """The language to translate into. Raises `UnknownPrompt` where the messages name none, or several."""
         common = [one for one in own.targets if one in self.said.targets]
         for tags in (
@@ -382,11 +383,28 @@ class _Request:
         ):
             if len(tags) == 1:
                 return tags[0]
+            if len(tags) == 2 and _EITHER.search(self.told or about) and (tag := _other(tags, text)) is not None:
+                return tag
         several = ", ".join([*own.targets, *self.said.targets][:5])
         reason = (
             f"name several target languages, {several}" if several else "do not name a target language that is known"
         )
         raise UnknownPrompt(f"the messages {reason}: {HELP}", param="messages")
+
+
+_EITHER = re.compile(
+    r"\b(?:if|when|otherwise|vice versa)\b|이?면\b|如果|若|否则|互[译譯]|なら|場合"
+    r"|\b(\w{2,20}) (?:in)?to (\w{2,20})\b[^.\n]{0,20}\b\2 (?:in)?to \1\b",
+    re.IGNORECASE,
+)
+"""That an instruction asks for one of two languages, by that of the text."""
+
+
+def _other(tags: Sequence[str], text: str) -> str | None:
+    """The one of two languages in whose script a text is not, where it is in the other's."""
+    weights = detect.script_weights(text[:_BEGINNING])
+    shares = [sum(weights.get(one, 0) for one in detect.scripts_of(tag)) / max(sum(weights.values()), 1) for tag in tags]
+    return tags[shares.index(min(shares))] if max(shares) > 0.6 and min(shares) < 0.3 else None
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -301,7 +301,7 @@ def _beside_verbs(message: str, kind: str) -> Iterator[str]:
             stop = end.start() if end is not None else min(word.end() + _MAX_SENTENCE, len(message))
             begin = max(word.start() - 60, 0) if spoken == "zh" and kind == "from" else word.end()
             found = (tag for one in _some(pattern, message, begin, stop) for tag in _listed(message, one.end(), stop))
-        yield from islice(filter(None, found), 2 if kind == "to" else 1)
+        yield from islice(dict.fromkeys(filter(None, found)), 2 if kind == "to" else 1)
 
 
 def _listed(message: str, place: int, stop: int) -> Iterator[str]:

@@ -107,6 +107,7 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         scan.record,
         scan.first_line,
         scan.between_named,
+        scan.behind_now,
         scan.json_at_the_end,
         scan.numbered_at_the_end,
         scan.list_behind_paragraph,
@@ -115,10 +116,10 @@ def split(message: str, told: str = "") -> SplitMessage | None:
     if told:
         finders.append(scan.before_end)
     else:
-        finders[5:5] = [scan.quoted]
+        finders[6:6] = [scan.quoted]
         finders.append(scan.before_request)
     if is_asked:
-        finders += [scan.quoted, scan.behind_paragraph]
+        finders += [scan.json_within, scan.quoted, scan.behind_paragraph]
     part = next((found for find in finders if (found := find()) is not None), None)
     return _trimmed(part) if part is not None else None
 
@@ -143,6 +144,8 @@ _PAIR_LINES_OF = re.compile(
 
 _BARE = re.compile(r"\s{0,80}(?P<line>\S[^\n:：]{0,60})[:：]?[ \t]{0,8}\n(?=\s{0,80}\S)")
 _LIST_ITEM = re.compile(r"[ \t]*(?P<left>[\[<(#|]{0,3})(?P<id>\d{1,9})(?P<right>[\])>|.:]{1,3})[ \t]*(?P<text>\S[^\n]*)")
+_NOW = re.compile(r"^[ \t#*]{0,9}(?P<line>(?:now|your turn|现在|今から|では|이제)\b[^\n:：]{0,200})[:：][ \t*]{0,9}\n", re.MULTILINE | re.IGNORECASE)
+_JSON_WITHIN = re.compile(r"[\[{](?=\s{0,80}[\[{\"])")
 _JSON_START = re.compile(r"(?:^|(?<=[:：]))[ \t]*(?=[\[{])", re.MULTILINE)
 
 
@@ -308,6 +311,31 @@ class _Scan:
             )
             if title and not (is_label and is_known) and parsed_json(message[start.end() :]) is not None:
                 return SplitMessage(message[: start.end()], message[start.end() :].strip(), "", True)
+        return None
+
+    def behind_now(self) -> SplitMessage | None:
+        """The text behind the line that ends examples and begins the task: "Now translate:"."""
+        for line in reversed(list(islice(_NOW.finditer(self._message, 0, _HEAD), _MAX_MARKS))):
+            if chat_languages.commands(line["line"]) and self._message[: line.start()].strip():
+                return SplitMessage(self._message[: line.end()], self._message[line.end() :])
+        return None
+
+    def json_within(self) -> SplitMessage | None:
+        """The one list or object in JSON between sentences."""
+        message = self._message
+        end = max(message.rfind("]"), message.rfind("}"))
+        if len(message) - end > _TAIL or (message.count("[", 0, _HEAD) + message.count("{", 0, _HEAD)) == 0:
+            return None
+        for start in islice(_JSON_WITHIN.finditer(message, 0, _HEAD), 5):
+            if message[end] != {"[": "]", "{": "}"}[start[0]]:
+                continue
+            text = message[start.start() : end + 1]
+            before = message[: start.start()]
+            sentence = re.split(r"[.!。\n]\s*(?=\S)", before[-_MAX_LINE:])[-1]
+            is_request = chat_languages.commands(sentence) or (_said("text", sentence) and _said("follows", sentence))
+            is_answer = _said("answered", sentence) and not chat_languages.read(sentence).targets
+            if is_request and not is_answer and chat_languages.commands(before) and parsed_json(text):
+                return SplitMessage(message[: start.start()], text, message[end + 1 :], True)
         return None
 
     def numbered_at_the_end(self) -> SplitMessage | None:
