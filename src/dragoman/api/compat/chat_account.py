@@ -33,6 +33,7 @@ _HEADING = re.compile(
     r"[^\n:：]{0,60}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)"
 )
 """A line that says what follows it."""
+_MARKED_LINE = re.compile(r"[ \t]*[#=*<>\[{~-]{2,}[ \t]*\w[^\n]{1,60}[#=*<>\]}~-]{2,}[ \t]*")
 _TOKEN = re.compile(
     r"\b(?i:start|begin|end|finish|prefix|precede|close|mark|flag|tag|label)\w*\b[^\n]{0,40}?\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
     r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20})\b)"
@@ -162,6 +163,8 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
 def _named(about: str, lines: Sequence[str]) -> str | None:
     """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names."""
     for line in lines:
+        if _MARKED_LINE.fullmatch(line) is not None and words("asks").search(line) is not None:
+            return line
         label = _HEADING.fullmatch(line)
         if label is None:
             continue

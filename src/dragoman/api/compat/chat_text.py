@@ -101,7 +101,7 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
     if (bare := _BARE.match(message)) is not None and words("bare_request").fullmatch(bare["line"]) is not None:
-        return _trimmed(SplitMessage(bare[0], message[bare.end() :]))
+        return _trimmed(SplitMessage(bare[0], message[bare.end() :].lstrip("\r\n")))
     scan = _Scan(message, told)
     finders = [
         scan.record,
