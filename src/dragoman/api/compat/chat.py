@@ -364,7 +364,8 @@ class _Request:
         first = self.message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
         is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first)
         is_bare = chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in self.message.strip()
-        is_request = is_request or is_heading or is_bare or _OWN_TASK.match(self.message) is not None
+        is_labelled = is_labelled or (chat_languages.tells(self.message) and chat_text.has_label(self.message))
+        is_request = is_request or (is_labelled and chat_languages.tells(self.message)) or is_heading or is_bare or _OWN_TASK.match(self.message) is not None
         if is_request or (self.said.asks and is_around):
             raise UnclearPrompt(_NO_PART, param="messages")
         if self.is_answered and not self.told:

@@ -36,7 +36,7 @@ _HEADING = re.compile(
 _MARKED_LINE = re.compile(r"[ \t]*[#=*<>\[{~-]{2,}[ \t]*\w[^\n]{1,60}[#=*<>\]}~-]{2,}[ \t]*")
 _TOKEN = re.compile(
     r"\b(?i:start|begin|end|finish|prefix|precede|close|mark|flag|tag|label)\w*\b[^\n]{0,40}?\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
-    r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20})\b)"
+    r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20}\b|\[[A-Z]{2,12}\]))"
 )
 """What the answer is to begin or end with."""
 _BRACKETED = re.compile(r"[ \t]*+[\[【(（#]++[ \t]*+(?P<name>[^\]】\n:：)）]{3,40}?)[ \t]*+(?:[\]】:：]|\n)")
@@ -60,6 +60,9 @@ _SHOWN_FORM = re.compile(
 )
 """The lines that show how an answer is written."""
 _FILLED = re.compile(r"[<\[{(][^<>\[\]{}()\n]{3,60}[>\]})]")
+_FORM_OF_LABELS = re.compile(
+    r"\b(?:format|form|template|structure)\b[^\n:：]{0,30}[:：][ \t]+(?P<label>[^\W\d_][\w ]{1,30})[:：][ \t]*(?=[<\[{(.…])", re.IGNORECASE
+)
 _PAIRED = re.compile(
     r"[<\[{(](?P<first>[^<>\[\]{}()\n]{3,60})[>\]})](?P<between>[ \t]*[^\w\s<>\[\]{}(),.]{1,12}[ \t]*)"
     r"[<\[{(](?P<second>[^<>\[\]{}()\n]{3,60})[>\]})]"
@@ -363,6 +366,9 @@ def _templates(about: str, has: str) -> str | None:
         shown = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], shown)
         if any(word[0] not in has for word in re.finditer(r"[^\W\d_]{2,}", shown)):
             return one[0]
+    for one in islice(_FORM_OF_LABELS.finditer(about), _MAX_MARKS):
+        if one["label"] not in has:
+            return one[0]
     for one in islice(_PAIRED.finditer(about), _MAX_MARKS):
         places = f"{one['first']} {one['second']}"
         is_shown = _is_of_translation(places) and words("terms").search(places) is None
@@ -476,8 +482,10 @@ def _wants_more(one: _Demand, *, is_one: bool) -> bool:
         return True
     if one.is_kept:
         return False
+    if words("extra_beside").search(clause) is not None:
+        return True
     if one.is_request:
-        return words("extra_beside").search(clause) is not None
+        return False
     if is_order and words("bilingual").search(clause):
         return True
     rest = words("translated").sub(" ", clause)

@@ -577,6 +577,12 @@ def is_labelled(message: str) -> bool:
     return label_kind(label["name"]) == "text" or _BESIDES.fullmatch(label["name"]) is not None
 
 
+def has_label(message: str) -> bool:
+    """Whether a line of a message is the label of a text, with nothing behind it."""
+    labels = islice(_LABELS.finditer(message, 0, _HEAD), _MAX_COLONS)
+    return any(one["end"] is not None and words("label").fullmatch(one["name"]) is not None for one in labels)
+
+
 def _has_rules(text: str) -> bool:
     """Whether what may be text tells how to translate: it is more of the instruction, at its beginning or its end."""
     if _STRUCTURED.match(text) is not None:
