@@ -131,8 +131,8 @@ def parse(
     ask for a translation whose text or form is not clear, `UnknownPrompt` for others that are not understood,
     `InvalidRequest` for those that cannot be read, and `TooManyTexts` for over `max_texts`.
     """
-    if len(messages) == 1 and _TEMPLATE.match(messages[0][1]) is not None:
-        messages = _turns(messages[0][1])
+    if messages and _TEMPLATE.match(messages[-1][1]) is not None:
+        messages = [*messages[:-1], *_turns(messages[-1][1])]
     if messages and all(role == "system" for role, _ in messages):
         messages = [*messages[:-1], ("user", messages[-1][1])]
     if not messages or messages[-1][0] != "user":

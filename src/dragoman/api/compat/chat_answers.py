@@ -133,11 +133,17 @@ class _Shown:
     def of(cls, about: str) -> _Shown:
         outer = [found[1] for found in _SHOWN_LIST.finditer(about)]
         shown = [keys for found in _SHOWN_ITEM.finditer(about) if (keys := tuple(_SHOWN_KEY.findall(found[1])))]
-        lists = [one for one in _named_keys(about) if one.lower() in _KEYS["list"]]
+        lists = [one for one in _named_keys(about) if _is_of_list(one)]
         if not shown:
             named = (_OBJECTS.search(one[0]) for one in _SENTENCE.finditer(about) if _INPUT.search(one[0]) is None)
             shown = [tuple(re.findall(r"[\"'`](\w{1,40})[\"'`]", one[0])) for one in named if one is not None]
         return cls(outer[-1] if outer else lists[-1] if lists else None, shown[-1] if shown else ())
+
+
+def _is_of_list(key: str) -> bool:
+    """Whether the list of an answer may be under a key."""
+    name = key.lower()
+    return name in _KEYS["list"] or any(one[-1:] == "s" and one in _KEYS["list"] for one in name.split("_"))
 
 
 def _named_keys(about: str) -> list[str]:
@@ -173,7 +179,7 @@ def _json(message: str, value: object, about: str) -> Outline | None:
     form = _item_form(items, key, shown)
     wants_array = re.search(r"\bjson array\b|\barray of\b|数组", about, re.IGNORECASE) is not None
     outer = shown.outer or (None if wants_array and not is_same else name)
-    if form is None or (outer not in (None, name) and (outer or "").lower() not in _KEYS["list"]):
+    if form is None or (outer is not None and outer != name and not _is_of_list(outer)):
         return None
     if key is not None and _STRINGS_WANTED.search(about) is not None:
         form = ()
@@ -379,7 +385,9 @@ def _in_json(found: Outline, about: str) -> Outline | None:
         return _json(dumped(items), items, about) if len(items) == len(found.texts) else None
     if re.search(r"\barray\b|数组|\blist of strings\b", about, re.IGNORECASE) is None:
         return None
-    return joined(found.texts, lambda made, _, text: made.translated(text), "[", ", ", "]", Outline())
+    made = joined(found.texts, lambda made, _, text: made.translated(text), "[", ", ", "]", Outline())
+    outer = _Shown.of(about).outer
+    return _wrapped(made, f"{{{dumped(outer)}: ", "}") if outer is not None else made
 
 
 def _under_a_key(message: str, about: str) -> Outline | None:
@@ -441,7 +449,7 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
 
 def _mark(separator: re.Match[str]) -> str:
     """The signs that an instruction calls a separator."""
-    return separator["mark"] or separator["zh"] or separator["before"]
+    return next(one for name in ("mark", "zh", "before", "kept", "shown") if (one := separator[name]))
 
 
 def _apart(found: Outline, about: str) -> Outline:
@@ -562,6 +570,8 @@ def _in_a_tag(message: str, about: str, found: Outline | None) -> Outline | None
     """The answer in the tag that the instruction wants around it."""
     named = (one["tag"] or one["word"] for one in words("wrapped").finditer(about) if _NEGATED.search(one[0]) is None)
     tag = next((one for one in named if f"<{one}>" in about and f"<{one}>" not in message), None)
+    if tag is not None and about.count(f"<{tag}>") > 1 and re.search(rf"</{tag}>|<{tag}>\W? tags?\b", about) is None:
+        return found  # places of a form
     if tag is None or (found is None and "transl" not in tag.lower() and tag.lower() not in _KEYS["answer"]):
         return found
     if found is None:
