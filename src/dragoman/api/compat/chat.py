@@ -144,7 +144,8 @@ def parse(
 
 
 _OWN_TASK = re.compile(
-    r"\s{0,99}\{[^{}]{0,2000}?\"(?:task|instructions?|action|operation)\"\s{0,9}:\s{0,9}\"[^\"\n]{0,80}translat", re.IGNORECASE
+    r"\s{0,99}\{[^{}]{0,2000}?\"(?:task|instructions?|action|operation)\"\s{0,9}:\s{0,9}\"[^\"\n]{0,80}translat",
+    re.IGNORECASE,
 )
 _TEMPLATE = re.compile(r"\s{0,99}(?:<s>\s?|<bos>)?(?:<\|?\w[\w:]{0,30}\|>|<\|\w[\w:]{0,30}>|<start_of_turn>|\[INST\])")
 _MARK = re.compile(r"<(?:\|[\w:]{1,30}\|?|[\w:]{1,30}\||(?:start|end)_of_turn|bos|/?s)>|\[/?INST\]|<</?SYS>>")
@@ -365,7 +366,13 @@ class _Request:
         is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first)
         is_bare = chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in self.message.strip()
         is_labelled = is_labelled or (chat_languages.tells(self.message) and chat_text.has_label(self.message))
-        is_request = is_request or (is_labelled and chat_languages.tells(self.message)) or is_heading or is_bare or _OWN_TASK.match(self.message) is not None
+        is_request = (
+            is_request
+            or (is_labelled and chat_languages.tells(self.message))
+            or is_heading
+            or is_bare
+            or _OWN_TASK.match(self.message) is not None
+        )
         if is_request or (self.said.asks and is_around):
             raise UnclearPrompt(_NO_PART, param="messages")
         if self.is_answered and not self.told:
@@ -404,7 +411,9 @@ _EITHER = re.compile(
 def _other(tags: Sequence[str], text: str) -> str | None:
     """The one of two languages in whose script a text is not, where it is in the other's."""
     weights = detect.script_weights(text[:_BEGINNING])
-    shares = [sum(weights.get(one, 0) for one in detect.scripts_of(tag)) / max(sum(weights.values()), 1) for tag in tags]
+    shares = [
+        sum(weights.get(one, 0) for one in detect.scripts_of(tag)) / max(sum(weights.values()), 1) for tag in tags
+    ]
     return tags[shares.index(min(shares))] if max(shares) > 0.6 and min(shares) < 0.3 else None
 
 

@@ -54,14 +54,15 @@ _TEMPLATE = re.compile(
     re.MULTILINE,
 )
 _SHOWN_FORM = re.compile(
-    r"^(?![^\n:：]{0,80}\b(?:examples?|input)\b)[^\n:：]{0,80}(?:\b(?:form(?:at)?|template|structure|layout|like this|as follows)\b|格式|形式)"
-    r"[^\n:：]{0,30}[:：][ \t*]*\n\s*(?P<form>(?![`\[{\d*-])\S[^\n]*(?:\n[^\n]*\S[^\n]*){0,20})",
+    r"^(?![^\n:：]{0,80}\b(?:examples?|input)\b)(?P<head>[^\n:：]{3,120})[:：][ \t*]*\n\s*(?P<form>(?![`\[{\d*-])\S[^\n]*(?:\n[^\n]*\S[^\n]*){0,20})",
     re.MULTILINE | re.IGNORECASE,
 )
+_FORM = re.compile(r"\b(?:form(?:at)?|template|structure|layout|like this|as follows)\b|格式|形式|formato|формат", re.IGNORECASE)
 """The lines that show how an answer is written."""
 _FILLED = re.compile(r"[<\[{(][^<>\[\]{}()\n]{3,60}[>\]})]")
 _FORM_OF_LABELS = re.compile(
-    r"\b(?:format|form|template|structure)\b[^\n:：]{0,30}[:：][ \t]+(?P<label>[^\W\d_][\w ]{1,30})[:：][ \t]*(?=[<\[{(.…])", re.IGNORECASE
+    r"\b(?:format|form|template|structure)\b[^\n:：]{0,30}[:：][ \t]+(?P<label>[^\W\d_][\w ]{1,30})[:：][ \t]*(?=[<\[{(.…])",
+    re.IGNORECASE,
 )
 _PAIRED = re.compile(
     r"[<\[{(](?P<first>[^<>\[\]{}()\n]{3,60})[>\]})](?P<between>[ \t]*[^\w\s<>\[\]{}(),.]{1,12}[ \t]*)"
@@ -362,8 +363,11 @@ def _templates(about: str, has: str) -> str | None:
             return one[0]
     for one in islice(_SHOWN_FORM.finditer(about), _MAX_MARKS):
         lines = one["form"].splitlines()
-        shown = "\n".join(line for line in lines if line.endswith(":") or words("asks").search(line) is None)
-        shown = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], shown)
+        is_marked = re.match(r"[#=*]{2,}", lines[0]) is not None and words("answered").search(one["head"]) is not None
+        if not is_marked and _FORM.search(one["head"]) is None:
+            continue
+        kept = (line for line in lines if is_marked or line.endswith(":") or words("asks").search(line) is None)
+        shown = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], "\n".join(kept))
         if any(word[0] not in has for word in re.finditer(r"[^\W\d_]{2,}", shown)):
             return one[0]
     for one in islice(_FORM_OF_LABELS.finditer(about), _MAX_MARKS):

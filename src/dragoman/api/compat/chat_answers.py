@@ -165,7 +165,11 @@ def joined(
 def _json(message: str, value: object, about: str) -> Outline | None:
     shown, is_same = _Shown.of(about), words("same").search(about) is not None
     name, items = _list_in(value)
-    if name is not None and shown.outer is None and {one.lower() for one in fields_of(value)}.intersection(_KEYS["says_how"]):
+    if (
+        name is not None
+        and shown.outer is None
+        and {one.lower() for one in fields_of(value)}.intersection(_KEYS["says_how"])
+    ):
         return None
     if items is None:
         return _object(message, fields_of(value), about, shown, is_same=is_same)
@@ -449,7 +453,7 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
 
 def _mark(separator: re.Match[str]) -> str:
     """The signs that an instruction calls a separator."""
-    return next(one for name in ("mark", "zh", "before", "kept", "shown") if (one := separator[name]))
+    return next(one for name in ("mark", "zh", "before", "kept", "shown", "by") if (one := separator[name]))
 
 
 def _apart(found: Outline, about: str) -> Outline:

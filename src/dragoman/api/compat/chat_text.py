@@ -48,7 +48,7 @@ _OBJECT = re.compile(
     r"(?P<before>(?:(?!\n\s*\n)[^\"“「『`'‘«„]){1,300}?[\s:：,，\u3040-\u9fff\uac00-\ud7a3])?(?P<open>(?!\"{3}|'{3}|`{3})[\"“「『`'‘«„])(?=\S)"
 )
 _FIELD = re.compile(r"\s*(?:field|key|value|tag|column|property|section|attribute)", re.IGNORECASE)
-_FIELD_BEFORE = re.compile(r"\b(?:field|key|id|column|property|attribute)[\s:]+\Z", re.IGNORECASE)
+_FIELD_BEFORE = re.compile(r"\b(?:field|key|id|column|property|attribute|array|list|object)[\s:]+\Z", re.IGNORECASE)
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _END_LINE = re.compile(r"\n[^\w\n]{0,10}END(?: OF)? [A-Z_ ]{3,40}[^\w\n]{0,10}\s*\Z")
 _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s\S]){0,3000}</(?P=block)>\s*){1,4}\Z")
@@ -143,10 +143,15 @@ _PAIR_LINES_OF = re.compile(
 
 
 _BARE = re.compile(r"\s{0,80}(?P<line>\S[^\n:：]{0,60})[:：]?[ \t]{0,8}\n(?=\s{0,80}\S)")
-_LIST_ITEM = re.compile(r"[ \t]*(?P<left>[\[<(#|]{0,3})(?P<id>\d{1,9})(?P<right>[\])>|.:]{1,3})[ \t]*(?P<text>\S[^\n]*)")
-_NOW = re.compile(r"^[ \t#*]{0,9}(?P<line>(?:now|your turn|现在|今から|では|이제)\b[^\n:：]{0,200})[:：][ \t*]{0,9}\n", re.MULTILINE | re.IGNORECASE)
+_LIST_ITEM = re.compile(
+    r"[ \t]*(?P<left>[\[<(#|]{0,3})(?P<id>\d{1,9})(?P<right>[\])>|.:]{1,3})[ \t]*(?P<text>\S[^\n]*)"
+)
+_NOW = re.compile(
+    r"^[ \t#*]{0,9}(?P<line>(?:now|your turn|现在|今から|では|이제)\b[^\n:：]{0,200})[:：][ \t*]{0,9}\n",
+    re.MULTILINE | re.IGNORECASE,
+)
 _JSON_WITHIN = re.compile(r"[\[{](?=\s{0,80}[\[{\"])")
-_JSON_START = re.compile(r"(?:^|(?<=[:：]))[ \t]*(?=[\[{])", re.MULTILINE)
+_JSON_START = re.compile(r"(?:^|(?<=[:：.。]))[ \t]*(?=[\[{])", re.MULTILINE)
 
 
 def parsed_json(text: str) -> object:
@@ -231,6 +236,8 @@ class _Scan:
         """The text behind a first line that is a request and ends with a colon: whatever marks it has are its own."""
         colon = _FIRST_LINE.match(self._message)
         if colon is None or _NAMED.search(colon["line"]) is not None:
+            return None
+        if _said("context", re.split(r"[,，;；]", colon["line"])[-1]) and not _said("text", colon["line"][-20:]):
             return None
         is_request = chat_languages.commands(colon["line"]) and chat_languages.read(colon["line"]).targets
         return self._behind_colon(colon) if is_request or self._told else None
@@ -350,7 +357,11 @@ class _Scan:
             is_list = all(one is not None and one["left"] == first["left"] for one in items[:-1]) and len(items) > 1
             is_request = chat_languages.commands(line) and (_said("items", line) or _said("text", line))
             is_rules = _has_rules("\n".join(one["text"] for one in items if one is not None))
-            return SplitMessage(message[: end.end()], message[end.end() :]) if is_list and is_request and not is_rules else None
+            return (
+                SplitMessage(message[: end.end()], message[end.end() :])
+                if is_list and is_request and not is_rules
+                else None
+            )
         return None
 
     def _has_label(self, stop: int) -> bool:
@@ -494,7 +505,7 @@ class _Scan:
         if words("label").fullmatch(sentence) is not None and (sentence == line or chat_languages.commands(line)):
             return is_block or asks or not self._told or is_behind
         is_next = is_behind or self._held is not None or (bool(self._told) and not before.strip())
-        if is_block and is_next and _said("text", line) and _said("follows", line):
+        if is_block and _said("text", line) and _said("follows", line) and (is_next or chat_languages.commands(line)):
             return True
         if _HERE.match(sentence) is not None and _said("text", sentence) and not _said("context", sentence):
             return True
