@@ -362,23 +362,22 @@ class _Request:
         is_labelled = chat_text.is_labelled(self.message)
         is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
-        first = self.message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
-        is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first)
-        is_bare = chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in self.message.strip()
-        is_labelled = is_labelled or (chat_languages.tells(self.message) and chat_text.has_label(self.message))
-        is_request = (
-            is_request
-            or (is_labelled and chat_languages.tells(self.message))
-            or is_heading
-            or is_bare
-            or _OWN_TASK.match(self.message) is not None
-        )
-        if is_request or (self.said.asks and is_around):
+        if is_request or (self.said.asks and is_around) or self._is_unread():
             raise UnclearPrompt(_NO_PART, param="messages")
         if self.is_answered and not self.told:
             raise UnknownPrompt(
                 f"the messages before it are instructions, and the last one has none: {HELP}", param="messages"
             )
+
+    def _is_unread(self) -> bool:
+        """Whether a message has a request in a place where texts have none: on a line of its own, or before a label of a text."""
+        message, told = self.message, chat_languages.tells(self.message)
+        first = message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
+        is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first)
+        is_bare = chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in message.strip()
+        is_labelled = told and (chat_text.is_labelled(message) or chat_text.has_label(message))
+        is_open = not self.told and chat_text.is_open(message)
+        return is_heading or is_bare or is_labelled or is_open or _OWN_TASK.match(message) is not None
 
     def _target(self, own: AskedLanguages, about: str, text: str) -> str:
         """The language to translate into. Raises `UnknownPrompt` where the messages name none, or several."""

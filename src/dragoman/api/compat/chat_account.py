@@ -57,13 +57,19 @@ _SHOWN_FORM = re.compile(
     r"^(?![^\n:：]{0,80}\b(?:examples?|input)\b)(?P<head>[^\n:：]{3,120})[:：][ \t*]*\n\s*(?P<form>(?![`\[{\d*-])\S[^\n]*(?:\n[^\n]*\S[^\n]*){0,20})",
     re.MULTILINE | re.IGNORECASE,
 )
-_FORM = re.compile(r"\b(?:form(?:at)?|template|structure|layout|like this|as follows)\b|格式|形式|formato|формат", re.IGNORECASE)
+_FORM = re.compile(
+    r"\b(?:form(?:at)?|template|structure|layout|like this|as follows)\b|格式|形式|formato|формат", re.IGNORECASE
+)
 """The lines that show how an answer is written."""
 _FILLED = re.compile(r"[<\[{(][^<>\[\]{}()\n]{3,60}[>\]})]")
 _FORM_OF_LABELS = re.compile(
-    r"\b(?:format|form|template|structure)\b[^\n:：]{0,30}[:：][ \t]+(?P<label>[^\W\d_][\w ]{1,30})[:：][ \t]*(?=[<\[{(.…])",
+    r"\b(?:format|form|template|structure)\b[^\n:：]{0,30}[:：][ \t]+"
+    r"(?:(?P<label>[^\W\d_][\w ]{1,30})[:：][ \t]*(?=[<\[{(.…])|(?P<place>[\[<(][\w ]{2,30}[\])>]))",
     re.IGNORECASE,
 )
+_COUNTED = re.compile(r"\b(?:num\w*|n|i|id|index|line|\d+)\b", re.IGNORECASE)
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_QUOTED_FORM = re.compile(r"[\"'`](?P<before>[^\"'`<\[{(\n]{0,40})\btranslation\b(?P<after>[^\"'`\n]{0,40})[\"'`]")
 _PAIRED = re.compile(
     r"[<\[{(](?P<first>[^<>\[\]{}()\n]{3,60})[>\]})](?P<between>[ \t]*[^\w\s<>\[\]{}(),.]{1,12}[ \t]*)"
     r"[<\[{(](?P<second>[^<>\[\]{}()\n]{3,60})[>\]})]"
@@ -368,10 +374,11 @@ def _templates(about: str, has: str) -> str | None:
             continue
         kept = (line for line in lines if is_marked or line.endswith(":") or words("asks").search(line) is None)
         shown = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], "\n".join(kept))
-        if any(word[0] not in has for word in re.finditer(r"[^\W\d_]{2,}", shown)):
+        if any(word[0] not in has for word in _LETTERS.finditer(shown)):
             return one[0]
     for one in islice(_FORM_OF_LABELS.finditer(about), _MAX_MARKS):
-        if one["label"] not in has:
+        place = one["place"] or ""
+        if (one["label"] or "") not in has or not (_is_of_translation(place) or _COUNTED.search(place) or not place):
             return one[0]
     for one in islice(_PAIRED.finditer(about), _MAX_MARKS):
         places = f"{one['first']} {one['second']}"
@@ -508,6 +515,9 @@ def _wants_shape(one: _Demand, frame: str, where: str) -> bool:
     if one.is_kept or not is_order and (frame.strip() or words("answered").search(clause) is None):
         return False
     if any(pattern.search(clause) and not sign.search(where) for pattern, sign in signs()):
+        return True
+    shown = _QUOTED_FORM.search(clause)
+    if shown is not None and any(word[0] not in where for word in _LETTERS.finditer(shown["before"] + shown["after"])):
         return True
     token = _TOKEN.search(clause)
     if token is not None and (token["quoted"] or token["capitals"]) not in where:

@@ -100,6 +100,8 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         rest = message[line.end() :]
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
+    if told and (framed := _FRAMED.fullmatch(message)) is not None:
+        return SplitMessage("", framed["text"].strip(), "", True)
     if (bare := _BARE.match(message)) is not None and words("bare_request").fullmatch(bare["line"]) is not None:
         return _trimmed(SplitMessage(bare[0], message[bare.end() :].lstrip("\r\n")))
     scan = _Scan(message, told)
@@ -324,7 +326,7 @@ class _Scan:
         """The text behind the line that ends examples and begins the task: "Now translate:"."""
         for line in reversed(list(islice(_NOW.finditer(self._message, 0, _HEAD), _MAX_MARKS))):
             if chat_languages.commands(line["line"]) and self._message[: line.start()].strip():
-                return SplitMessage(self._message[: line.end()], self._message[line.end() :])
+                return SplitMessage(self._message[: line.end()], self._message[line.end() :].lstrip("\r\n"))
         return None
 
     def json_within(self) -> SplitMessage | None:
@@ -586,6 +588,18 @@ def is_labelled(message: str) -> bool:
     if label is None or label["end"] is None:
         return False
     return label_kind(label["name"]) == "text" or _BESIDES.fullmatch(label["name"]) is not None
+
+
+def is_open(message: str) -> bool:
+    """Whether a message ends with the label of an answer, or begins with a line that asks for one of what follows."""
+    last = _LAST_LABEL.search(message[-_TAIL:])
+    if last is not None and "\n" in message.strip():
+        name = re.sub(r"[(（][^()（）]{0,60}[)）]", "", last["name"]).strip()
+        if label_kind(name) in ("answer", "language") or name.lower() == "target":
+            return True
+    line, _, rest = message.lstrip()[:_TAIL].partition("\n")
+    asked = words("asks").search(line, 0, _MAX_LINE) if line.rstrip().endswith((":", "：")) and rest.strip() else None
+    return asked is not None and asked.lastgroup != "en"
 
 
 def has_label(message: str) -> bool:
