@@ -721,7 +721,7 @@ def _without_frame(part: SplitMessage) -> SplitMessage:
 _MIRRORED = str.maketrans("<>[](){}【】", "><][)(}{】【")
 _FRAMED = re.compile(r"\s*<{2,5}(?P<text>[^<>]{1,20000})>{2,5}\s*")
 _SIGNS = re.compile(
-    r"\s*(?P<signs>[^\w\s\"'`“«「.!?]{1,200})[ \t]*(?:(?P<name>[^\W\d][\w ]{2,40}?)[ \t]*[^\w\s]{1,40})?[ \t]*\n"
+    r"\s*(?P<signs>[^\w\s\"'`“«「.!?]{1,200})[ \t]*+(?:(?P<name>[^\W\d][\w ]{2,40}?)[ \t]*+[^\w\s]{1,40})?[ \t]*+\n"
 )
 _LABELS = re.compile(
     r"^[ \t]*+(?P<style>[#*\[【]{0,4})[ \t]*+(?P<name>[^\W\d_][^\n:：\]】]{1,58}?)[ \t*\]】]*"
