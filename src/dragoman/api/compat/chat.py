@@ -370,7 +370,7 @@ class _Request:
             )
 
     def _is_unread(self) -> bool:
-        """Whether a message has a request in a place where texts have none: on a line of its own, or before a label of a text."""
+        """Whether a message has a request in a place where texts have none: on a line of its own, or before a text's label."""
         message, told = self.message, chat_languages.tells(self.message)
         first = message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
         is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first)

@@ -35,7 +35,8 @@ _HEADING = re.compile(
 """A line that says what follows it."""
 _MARKED_LINE = re.compile(r"[ \t]*[#=*<>\[{~-]{2,}[ \t]*\w[^\n]{1,60}[#=*<>\]}~-]{2,}[ \t]*")
 _TOKEN = re.compile(
-    r"\b(?i:start|begin|end|finish|prefix|precede|close|mark|flag|tag|label)\w*\b[^\n]{0,40}?\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
+    r"\b(?i:start|begin|end|finish|prefix|precede|close|mark|flag|tag|label)\w*\b[^\n]{0,40}?"
+    r"\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
     r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20}\b|\[[A-Z]{2,12}\]))"
 )
 """What the answer is to begin or end with."""
@@ -54,7 +55,8 @@ _TEMPLATE = re.compile(
     re.MULTILINE,
 )
 _SHOWN_FORM = re.compile(
-    r"^(?![^\n:：]{0,80}\b(?:examples?|input)\b)(?P<head>[^\n:：]{3,120})[:：][ \t*]*\n\s*(?P<form>(?![`\[{\d*-])\S[^\n]*(?:\n[^\n]*\S[^\n]*){0,20})",
+    r"^(?![^\n:：]{0,80}\b(?:examples?|input)\b)(?P<head>[^\n:：]{3,120})[:：][ \t*]*\n\s*"
+    r"(?P<form>(?![`\[{\d*-])\S[^\n]*(?:\n[^\n]*\S[^\n]*){0,20})",
     re.MULTILINE | re.IGNORECASE,
 )
 _FORM = re.compile(
@@ -356,6 +358,7 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
         _elements(about, demands, has)
         or _marks(demands, has)
         or _orders(clauses, frame[:_READ], has)
+        or _shown_forms(about, has)
         or _templates(about, has)
     )
 
@@ -367,6 +370,16 @@ def _templates(about: str, has: str) -> str | None:
         is_label = label_kind(one["name"]) != "context" and not chat_languages.begins(one["name"])
         if is_filled and is_label and one["name"].strip(" *") not in has:
             return one[0]
+    about = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], about)
+    for one in islice(_SHOWN_ANSWER.finditer(about), _MAX_MARKS):
+        sign = r"\d" if one["sign"].isdigit() else re.escape(one["sign"])
+        if re.search(sign, has) is None and chat_languages.tag_of(one["sign"]) is None:
+            return one[0]
+    return None
+
+
+def _shown_forms(about: str, has: str) -> str | None:
+    """Lines or places that show how an answer is written, with words or signs that it has not."""
     for one in islice(_SHOWN_FORM.finditer(about), _MAX_MARKS):
         lines = one["form"].splitlines()
         is_marked = re.match(r"[#=*]{2,}", lines[0]) is not None and words("answered").search(one["head"]) is not None
@@ -384,11 +397,6 @@ def _templates(about: str, has: str) -> str | None:
         places = f"{one['first']} {one['second']}"
         is_shown = _is_of_translation(places) and words("terms").search(places) is None
         if is_shown and one["between"].strip() not in has:
-            return one[0]
-    about = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], about)
-    for one in islice(_SHOWN_ANSWER.finditer(about), _MAX_MARKS):
-        sign = r"\d" if one["sign"].isdigit() else re.escape(one["sign"])
-        if re.search(sign, has) is None and chat_languages.tag_of(one["sign"]) is None:
             return one[0]
     return None
 
@@ -512,7 +520,7 @@ def _wants_shape(one: _Demand, frame: str, where: str) -> bool:
     """Whether a clause about the answer names a shape, a key, or a word at the beginning or end, which it has not."""
     clause = one.text
     is_order = _is_order(clause)
-    if one.is_kept or not is_order and (frame.strip() or words("answered").search(clause) is None):
+    if one.is_kept or (not is_order and (frame.strip() or words("answered").search(clause) is None)):
         return False
     if any(pattern.search(clause) and not sign.search(where) for pattern, sign in signs()):
         return True
