@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
-from typing import Any
+from typing import Any, cast
 
 from dragoman.api.compat import chat_account, chat_answers, chat_forms, chat_languages, chat_text
 from dragoman.api.compat.chat_languages import AskedLanguages
@@ -23,6 +23,7 @@ from dragoman.api.compat.chat_languages import tag_of as tag_of
 from dragoman.api.compat.chat_schema import Outline, outline
 from dragoman.api.compat.chat_text import SplitMessage
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnclearPrompt, UnknownPrompt
+from dragoman.text import detect
 from dragoman.types import (
     MAX_EXAMPLE_CHARACTERS,
     MAX_EXAMPLES,
@@ -130,6 +131,8 @@ def parse(
     ask for a translation whose text or form is not clear, `UnknownPrompt` for others that are not understood,
     `InvalidRequest` for those that cannot be read, and `TooManyTexts` for over `max_texts`.
     """
+    if messages and _TEMPLATE.match(messages[-1][1]) is not None:
+        messages = [*messages[:-1], *_turns(messages[-1][1])]
     if messages and all(role == "system" for role, _ in messages):
         messages = [*messages[:-1], ("user", messages[-1][1])]
     if not messages or messages[-1][0] != "user":
@@ -140,12 +143,48 @@ def parse(
     return request.task(max_texts, has_schema=has_schema)
 
 
+_OWN_TASK = re.compile(
+    r"\s{0,99}\{[^{}]{0,2000}?\"(?:task|instructions?|action|operation)\"\s{0,9}:\s{0,9}\"[^\"\n]{0,80}translat",
+    re.IGNORECASE,
+)
+_TEMPLATE = re.compile(r"\s{0,99}(?:<s>\s?|<bos>)?(?:<\|?\w[\w:]{0,30}\|>|<\|\w[\w:]{0,30}>|<start_of_turn>|\[INST\])")
+_MARK = re.compile(r"<(?:\|[\w:]{1,30}\|?|[\w:]{1,30}\||(?:start|end)_of_turn|bos|/?s)>|\[/?INST\]|<</?SYS>>")
+_ROLE = re.compile(r"[\s<|]*(system|developer|user|human|assistant|model)\b(?=[|>]|\s*(?:\n|\Z))", re.IGNORECASE)
+_ROLES: Mapping[str, Role] = {
+    "[INST]": "user", "[/INST]": "assistant", "<<SYS>>": "system", "<</SYS>>": "user",
+    "developer": "system", "human": "user", "model": "assistant",
+}  # fmt: skip
+_MAX_MARKS = 1_000
+
+
+def _turns(prompt: str) -> list[tuple[Role, str]]:
+    """The messages of a prompt with the marks of a model's chat template, which are no text. Raises `UnclearPrompt` for a
+    request to translate without roles between them."""
+    marks = list(islice(_MARK.finditer(prompt), _MAX_MARKS))
+    ends = [*(one.start() for one in marks[1:]), len(prompt)]
+    found, role = list[tuple[Role, str]](), None
+    for mark, end in zip(marks, ends, strict=True):
+        text = prompt[mark.end() : end]
+        named = _ROLE.match(mark[0]) or _ROLE.match(text)
+        spoken = named[1].lower() if named is not None else mark[0]
+        role = cast(Role, _ROLES.get(spoken, spoken)) if named is not None or spoken in _ROLES else role
+        text = text[named.end() :] if named is not None and named.string is text else text
+        if role is not None and text.strip():
+            found.append((role, text.strip()))
+    if found and found[-1][0] == "user":
+        return found
+    if chat_languages.asks(prompt):
+        raise UnclearPrompt(_NO_PART, param="messages")
+    return [("user", prompt)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Request:
     """Messages as they are read: `told` is what they say before the last one, `said` what that means."""
 
     told: str
     message: str
+    spelt: str  # the message with its own line ends
     named: str | None
     said: AskedLanguages
     pairs: tuple[tuple[str, str], ...]  # earlier texts, each with the answer to it; empty: there was none
@@ -181,7 +220,8 @@ class _Request:
             lambda characters: len(set(characters)) == 1, zip(message[:_BEGINNING], *examples, strict=False)
         )
         is_framed = bool(examples) and chat_languages.asks("".join(characters[0] for characters in same))
-        return cls(told, message, named, chat_languages.read(told), tuple(pairs), is_answered, is_framed)
+        lines = message.replace("\r\n", "\n")
+        return cls(told, lines, message, named, chat_languages.read(told), tuple(pairs), is_answered, is_framed)
 
     def task(self, most: int, *, has_schema: bool) -> Task:
         """What they ask for. Raises what `parse` raises."""
@@ -193,11 +233,11 @@ class _Request:
             self._check_text()
         if described.target is not None:
             own = AskedLanguages(True, (described.target,), described.source)
-        target = self._target(own)
+        target = self._target(own, *((part.about, part.text) if part is not None else ("", self.message)))
         source = own.source or (self.said.source if described.target is None else None)
         if part is not None:
             part = self._checked(part)
-        text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.message, self.told)
+        text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.spelt, self.told)
         glossary = {**chat_text.terms(about), **described.options.glossary}
         task = Task(
             (),
@@ -211,7 +251,7 @@ class _Request:
             return _separated(text, most, task)
         made = None
         with suppress(*([UnclearPrompt] if has_schema else [])):
-            how = f"{about}\n{described.how}"
+            how = f"{about}\n{described.how}\n{self._shown()}"
             made = form.outline(text, most) if form is not None else chat_answers.read(text, how, most)
         chat_account.check_places(about, self.message)
         if form is None and (made is not None or _SEPARATOR.search(text, 0, _SEARCHED) is None):
@@ -221,6 +261,11 @@ class _Request:
         examples = self._examples()
         options = replace(task.options, examples=examples)
         return _separated(text, most, replace(task, options=options, unused="" if examples else task.unused))
+
+    def _shown(self) -> str:
+        """The last answer before, where it is JSON: it shows the form of this one."""
+        reply = self.pairs[-1][1][:_MAX_EARLIER].strip() if self.pairs else ""
+        return reply if reply[:1] in ("{", "[") else ""
 
     def _examples(self) -> tuple[Example, ...]:
         """Earlier texts, behind their instructions where they have some, with what was answered: the last that fit."""
@@ -317,14 +362,24 @@ class _Request:
         is_labelled = chat_text.is_labelled(self.message)
         is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
-        if is_request or (self.said.asks and is_around):
+        if is_request or (self.said.asks and is_around) or self._is_unread():
             raise UnclearPrompt(_NO_PART, param="messages")
         if self.is_answered and not self.told:
             raise UnknownPrompt(
                 f"the messages before it are instructions, and the last one has none: {HELP}", param="messages"
             )
 
-    def _target(self, own: AskedLanguages) -> str:
+    def _is_unread(self) -> bool:
+        """Whether a message has a request in a place where texts have none: on a line of its own, or before a text's label."""
+        message, told = self.message, chat_languages.tells(self.message)
+        first = message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
+        is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first)
+        is_bare = chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in message.strip()
+        is_labelled = told and (chat_text.is_labelled(message) or chat_text.has_label(message))
+        is_open = not self.told and chat_text.is_open(message)
+        return is_heading or is_bare or is_labelled or is_open or _OWN_TASK.match(message) is not None
+
+    def _target(self, own: AskedLanguages, about: str, text: str) -> str:
         """The language to translate into. Raises `UnknownPrompt` where the messages name none, or several."""
         common = [one for one in own.targets if one in self.said.targets]
         for tags in (
@@ -335,11 +390,30 @@ class _Request:
         ):
             if len(tags) == 1:
                 return tags[0]
+            if len(tags) == 2 and _EITHER.search(self.told or about) and (tag := _other(tags, text)) is not None:
+                return tag
         several = ", ".join([*own.targets, *self.said.targets][:5])
         reason = (
             f"name several target languages, {several}" if several else "do not name a target language that is known"
         )
         raise UnknownPrompt(f"the messages {reason}: {HELP}", param="messages")
+
+
+_EITHER = re.compile(
+    r"\b(?:if|when|otherwise|vice versa)\b|이?면\b|如果|若|否则|互[译譯]|なら|場合"
+    r"|\b(\w{2,20}) (?:in)?to (\w{2,20})\b[^.\n]{0,20}\b\2 (?:in)?to \1\b",
+    re.IGNORECASE,
+)
+"""That an instruction asks for one of two languages, by that of the text."""
+
+
+def _other(tags: Sequence[str], text: str) -> str | None:
+    """The one of two languages in whose script a text is not, where it is in the other's."""
+    weights = detect.script_weights(text[:_BEGINNING])
+    shares = [
+        sum(weights.get(one, 0) for one in detect.scripts_of(tag)) / max(sum(weights.values()), 1) for tag in tags
+    ]
+    return tags[shares.index(min(shares))] if max(shares) > 0.6 and min(shares) < 0.3 else None
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -25,6 +25,7 @@ _ENDS = 3_000  # characters at the beginning and at the end of a text that are l
 _MAX_MARKS = 200
 _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
+_CLAUSE_END = re.compile(r"[,，、]|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) ", re.IGNORECASE)
 _ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
 _HEADING = re.compile(
@@ -32,9 +33,11 @@ _HEADING = re.compile(
     r"[^\n:：]{0,60}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)"
 )
 """A line that says what follows it."""
+_MARKED_LINE = re.compile(r"[ \t]*[#=*<>\[{~-]{2,}[ \t]*\w[^\n]{1,60}[#=*<>\]}~-]{2,}[ \t]*")
 _TOKEN = re.compile(
-    r"\b(?:start|begin|end|finish|prefix|precede|close)\w*\b[^\n]{0,40}?\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
-    r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20})\b)"
+    r"\b(?i:start|begin|end|finish|prefix|precede|close|mark|flag|tag|label)\w*\b[^\n]{0,40}?"
+    r"\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
+    r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20}\b|\[[A-Z]{2,12}\]))"
 )
 """What the answer is to begin or end with."""
 _BRACKETED = re.compile(r"[ \t]*+[\[【(（#]++[ \t]*+(?P<name>[^\]】\n:：)）]{3,40}?)[ \t]*+(?:[\]】:：]|\n)")
@@ -51,6 +54,29 @@ _TEMPLATE = re.compile(
     r"(?P<place>\[[^\]\n]{3,80}\]|<[^>\n]{3,80}>|\{[^}\n]{3,80}\}|\([^)\n]{3,80}\)|\.\.\.)[ \t]*$",
     re.MULTILINE,
 )
+_SHOWN_FORM = re.compile(
+    r"^(?![^\n:：]{0,80}\b(?:examples?|input)\b)(?P<head>[^\n:：]{3,120})[:：][ \t*]*\n\s*"
+    r"(?P<form>(?![`\[{\d*-])\S[^\n]*(?:\n[^\n]*\S[^\n]*){0,20})",
+    re.MULTILINE | re.IGNORECASE,
+)
+_FORM = re.compile(
+    r"\b(?:form(?:at)?|template|structure|layout|like this|as follows)\b|格式|形式|formato|формат", re.IGNORECASE
+)
+"""The lines that show how an answer is written."""
+_FILLED = re.compile(r"[<\[{(][^<>\[\]{}()\n]{3,60}[>\]})]")
+_FORM_OF_LABELS = re.compile(
+    r"\b(?:format|form|template|structure)\b[^\n:：]{0,30}[:：][ \t]+"
+    r"(?:(?P<label>[^\W\d_][\w ]{1,30})[:：][ \t]*(?=[<\[{(.…])|(?P<place>[\[<(][\w ]{2,30}[\])>]))",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(r"\b(?:num\w*|n|i|id|index|line|\d+)\b", re.IGNORECASE)
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_QUOTED_FORM = re.compile(r"[\"'`](?P<before>[^\"'`<\[{(\n]{0,40})\btranslation\b(?P<after>[^\"'`\n]{0,40})[\"'`]")
+_PAIRED = re.compile(
+    r"[<\[{(](?P<first>[^<>\[\]{}()\n]{3,60})[>\]})](?P<between>[ \t]*[^\w\s<>\[\]{}(),.]{1,12}[ \t]*)"
+    r"[<\[{(](?P<second>[^<>\[\]{}()\n]{3,60})[>\]})]"
+)
+"""Two places with signs between."""
 _SHOWN_ANSWER = re.compile(
     r"^[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*+(?:\n[ \t]*+)?"
     r"(?P<sign>[\[{<]|\d{1,3}(?=[.):|\]]))",
@@ -58,6 +84,7 @@ _SHOWN_ANSWER = re.compile(
 )
 _THEN = re.compile(r"\s*(?:and\s+)?then\b", re.IGNORECASE)
 _LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
+_SEPARATING = re.compile(r"\s*[#%@^&|~]{2,24}\s*")
 _SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
 _KEY = re.compile(r"[\"'](?!(?:key|id|index)\\?[\"']\s*:\s*\{)(\w{1,40})\\?[\"']\s*:(?!:)")
@@ -136,6 +163,7 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
     is_label = part is not None and part.before.rstrip().endswith((":", "："))
     return (
         (_frame(text, lines) if is_own else None)
+        or (next((line for line in lines if _SEPARATING.fullmatch(line)), None) if is_own else None)
         or _labels(lines, is_own=is_own, is_behind=is_label)
         or (lines[0] if _are_marked(lines) and (words("items").search(about) or _are_numbered(lines)) else None)
         or _besides(text)
@@ -147,6 +175,8 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
 def _named(about: str, lines: Sequence[str]) -> str | None:
     """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names."""
     for line in lines:
+        if _MARKED_LINE.fullmatch(line) is not None and words("asks").search(line) is not None:
+            return line
         label = _HEADING.fullmatch(line)
         if label is None:
             continue
@@ -319,14 +349,16 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
     around = " ".join(  # the marks that the text stands between, and no words
         one if _ELEMENT.search(one) is not None else re.sub(r"\w", "", one) for one in (*before[-1:], *after[:1])
     )
-    has = f"{frame[:_READ]}\n{text[:_READ]}\n{around}"
+    has = f"{frame[:_READ]} {text[:_READ]} {around}"
     if (key := _keys(about, text, frame)) is not None:
         return key
-    demands = tuple(_demands(about))
+    clauses = tuple(_demands(about))
+    demands = [one for one in clauses if not one.is_kept]
     return (
         _elements(about, demands, has)
         or _marks(demands, has)
-        or _orders(demands, frame[:_READ], has)
+        or _orders(clauses, frame[:_READ], has)
+        or _shown_forms(about, has)
         or _templates(about, has)
     )
 
@@ -334,15 +366,43 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
 def _templates(about: str, has: str) -> str | None:
     """A label with a place for the translation, or an example of an answer whose first sign the answer has not."""
     for one in islice(_TEMPLATE.finditer(about), _MAX_MARKS):
-        is_filled = one["place"][0] in ".…" or words("asks").search(one["place"]) or words("text").search(one["place"])
+        is_filled = one["place"][0] in ".…" or _is_of_translation(one["place"])
         is_label = label_kind(one["name"]) != "context" and not chat_languages.begins(one["name"])
         if is_filled and is_label and one["name"].strip(" *") not in has:
             return one[0]
+    about = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], about)
     for one in islice(_SHOWN_ANSWER.finditer(about), _MAX_MARKS):
         sign = r"\d" if one["sign"].isdigit() else re.escape(one["sign"])
         if re.search(sign, has) is None and chat_languages.tag_of(one["sign"]) is None:
             return one[0]
     return None
+
+
+def _shown_forms(about: str, has: str) -> str | None:
+    """Lines or places that show how an answer is written, with words or signs that it has not."""
+    for one in islice(_SHOWN_FORM.finditer(about), _MAX_MARKS):
+        lines = one["form"].splitlines()
+        is_marked = re.match(r"[#=*]{2,}", lines[0]) is not None and words("answered").search(one["head"]) is not None
+        if not is_marked and _FORM.search(one["head"]) is None:
+            continue
+        kept = (line for line in lines if is_marked or line.endswith(":") or words("asks").search(line) is None)
+        shown = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], "\n".join(kept))
+        if any(word[0] not in has for word in _LETTERS.finditer(shown)):
+            return one[0]
+    for one in islice(_FORM_OF_LABELS.finditer(about), _MAX_MARKS):
+        place = one["place"] or ""
+        if (one["label"] or "") not in has or not (_is_of_translation(place) or _COUNTED.search(place) or not place):
+            return one[0]
+    for one in islice(_PAIRED.finditer(about), _MAX_MARKS):
+        places = f"{one['first']} {one['second']}"
+        is_shown = _is_of_translation(places) and words("terms").search(places) is None
+        if is_shown and one["between"].strip() not in has:
+            return one[0]
+    return None
+
+
+def _is_of_translation(place: str) -> bool:
+    return words("asks").search(place) is not None or words("text").search(place) is not None
 
 
 def _keys(about: str, text: str, frame: str) -> str | None:
@@ -360,6 +420,7 @@ class _Demand:
 
     text: str
     is_request: bool
+    is_kept: bool = False
 
 
 def _demands(about: str) -> Iterator[_Demand]:
@@ -371,7 +432,7 @@ def _demands(about: str) -> Iterator[_Demand]:
     left = _MAX_CLAUSES
     for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
         is_off = False
-        clauses = re.split(r"[,，]|\b(?=and\b|then\b)", sentence[0])[:left]
+        clauses = _CLAUSE_END.split(sentence[0])[:left]
         if not clauses:
             return
         left -= len(clauses)
@@ -380,8 +441,8 @@ def _demands(about: str) -> Iterator[_Demand]:
         for place in range(0 if _THEN.match(clauses[first]) else first, len(clauses)):
             clause = clauses[place]
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
-            if not is_off and not words("kept").search(clause) and not _OF_INPUT.search(clause):
-                yield _Demand(clause, requests[place])
+            if not is_off and not _OF_INPUT.search(clause):
+                yield _Demand(clause, requests[place], words("kept").search(clause) is not None)
 
 
 def _elements(about: str, demands: Sequence[_Demand], has: str) -> str | None:
@@ -411,71 +472,64 @@ def _marks(demands: Sequence[_Demand], has: str) -> str | None:
     return None
 
 
+def _orders(demands: Sequence[_Demand], frame: str, has: str) -> str | None:
+    """A clause that wants more than the translation in the answer, or a shape that it has not."""
+    where = frame if frame.strip() else has
+    return next(
+        (one.text for one in demands if _wants_more(one, is_one=not frame.strip()) or _wants_shape(one, frame, where)),
+        None,
+    )
+
+
+def _is_order(clause: str) -> bool:
+    """Whether a clause begins with what to put into the answer, or says what the answer is."""
+    return words("order").match(clause, _verb(clause)) is not None or words("answer_is").search(clause) is not None
+
+
 def _verb(clause: str) -> int:
     """Where the verb of a clause that tells to do something stands."""
     lead = words("lead").match(clause)
     return lead.end() if lead is not None else 0
 
 
-def _is_order(clause: str) -> bool:
-    """Whether a clause begins with what to put into the answer, or says what the answer is."""
-    verb = _verb(clause)
-    is_command = any(words(kind).match(clause, verb) for kind in ("order", "adding"))
-    return is_command or words("answer_is").search(clause) is not None
-
-
-def _orders(demands: Sequence[_Demand], frame: str, has: str) -> str | None:
-    """A clause that wants more than a bare translation, where the answer is one, or of a list more than the translations, or
-    another shape. (Other clauses about a list are too various.)"""
-    for place, one in enumerate(demands):
-        is_order = _is_order(one.text)
-        if frame.strip():
-            if is_order and _is_unlike(one.text, frame):
-                return one.text
-            continue
-        extra = words("extra").search(one.text)
-        if (is_order or one.is_request) and words("several").search(one.text) is not None:
-            return one.text
-        if extra is not None and extra.lastgroup == "others":
-            return one.text
-        if is_order and not one.is_request and _is_more(one.text, has, is_last=place + 1 == len(demands)):
-            return one.text
-        if words("answered").search(one.text) and words("shape").search(one.text):
-            return one.text
-    return None
-
-
-def _is_unlike(clause: str, frame: str) -> bool:
-    """Whether a clause wants what the frame of a list has not: a shape, a word at its beginning or end, or more texts."""
-    if words("extra").search(clause) or words("bilingual").search(clause):
+def _wants_more(one: _Demand, *, is_one: bool) -> bool:
+    """Whether something is to be produced besides a translation: by a verb of other work, or by a noun of what no
+    translation has. (The manner of a translation, its terms, and what stays are no more than a translation.)"""
+    clause, verb = one.text, _verb(one.text)
+    is_order = _is_order(clause)
+    if is_one and (is_order or one.is_request or one.is_kept) and words("several").search(clause):
         return True
-    named = [one for pattern, one in signs() if pattern.search(clause) is not None]
-    if any(sign.search(frame) is None for sign in named):
+    if one.is_kept:
+        return False
+    if words("extra_beside").search(clause) is not None:
         return True
-    is_of_keys = words("keyed").search(clause) is not None
-    if any(
-        (one["quoted"] or one["spelt"]) not in frame
-        for one in _IDENTIFIER.finditer(clause)
-        if one["spelt"] or is_of_keys
-    ):
+    if one.is_request:
+        return False
+    if is_order and words("bilingual").search(clause):
+        return True
+    rest = words("translated").sub(" ", clause)
+    is_adding = words("adding").match(clause, verb) is not None and not any(
+        words(kind).search(clause) for kind in ("added", "asks")
+    )
+    if is_adding or words("works").match(clause, verb) is not None:
+        return True
+    return (is_order or words("answered").search(rest) is not None) and words("extra").search(rest) is not None
+
+
+def _wants_shape(one: _Demand, frame: str, where: str) -> bool:
+    """Whether a clause about the answer names a shape, a key, or a word at the beginning or end, which it has not."""
+    clause = one.text
+    is_order = _is_order(clause)
+    if one.is_kept or (not is_order and (frame.strip() or words("answered").search(clause) is None)):
+        return False
+    if any(pattern.search(clause) and not sign.search(where) for pattern, sign in signs()):
+        return True
+    shown = _QUOTED_FORM.search(clause)
+    if shown is not None and any(word[0] not in where for word in _LETTERS.finditer(shown["before"] + shown["after"])):
         return True
     token = _TOKEN.search(clause)
-    if token is not None and (token["quoted"] or token["capitals"]) not in frame:
+    if token is not None and (token["quoted"] or token["capitals"]) not in where:
         return True
-    verb = _verb(clause)
-    is_adding = words("adding").match(clause, verb) is not None
-    return is_adding and bool(_WORD.search(words("listed").sub(" ", words("plain").sub(" ", clause[verb:]))))
-
-
-def _is_more(clause: str, has: str, *, is_last: bool) -> bool:
-    """Whether a clause about the answer says more than that it is the translation: a text, a language, its manner, a mark that
-    it has. What follows a heading, unless it is a label of the text or the answer, is a template."""
-    is_label = len(clause) <= _WINDOW and label_kind(clause.strip(" :")) in ("text", "answer")
-    if clause.rstrip().endswith(":") and not is_label and not is_last:
-        return True
-    is_adding = words("adding").match(clause, _verb(clause)) is not None
-    clause = clause[_verb(clause) :]
-    for kind in ("plain", "text", *(() if is_adding else ("manner",))):
-        clause = words(kind).sub(" ", clause)
-    found = (one[0] for one in _WORD.finditer(clause))
-    return any((one[0].isalpha() or one not in has) and chat_languages.tag_of(one) is None for one in found)
+    is_of_keys = words("keyed").search(clause) is not None
+    named = (one for one in _IDENTIFIER.finditer(clause) if one["spelt"] or is_of_keys)
+    return bool(frame.strip()) and any((one["quoted"] or one["spelt"]) not in frame for one in named)

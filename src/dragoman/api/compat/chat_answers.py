@@ -133,11 +133,17 @@ class _Shown:
     def of(cls, about: str) -> _Shown:
         outer = [found[1] for found in _SHOWN_LIST.finditer(about)]
         shown = [keys for found in _SHOWN_ITEM.finditer(about) if (keys := tuple(_SHOWN_KEY.findall(found[1])))]
-        lists = [one for one in _named_keys(about) if one.lower() in _KEYS["list"]]
+        lists = [one for one in _named_keys(about) if _is_of_list(one)]
         if not shown:
             named = (_OBJECTS.search(one[0]) for one in _SENTENCE.finditer(about) if _INPUT.search(one[0]) is None)
             shown = [tuple(re.findall(r"[\"'`](\w{1,40})[\"'`]", one[0])) for one in named if one is not None]
         return cls(outer[-1] if outer else lists[-1] if lists else None, shown[-1] if shown else ())
+
+
+def _is_of_list(key: str) -> bool:
+    """Whether the list of an answer may be under a key."""
+    name = key.lower()
+    return name in _KEYS["list"] or any(one[-1:] == "s" and one in _KEYS["list"] for one in name.split("_"))
 
 
 def _named_keys(about: str) -> list[str]:
@@ -159,6 +165,12 @@ def joined(
 def _json(message: str, value: object, about: str) -> Outline | None:
     shown, is_same = _Shown.of(about), words("same").search(about) is not None
     name, items = _list_in(value)
+    if (
+        name is not None
+        and shown.outer is None
+        and {one.lower() for one in fields_of(value)}.intersection(_KEYS["says_how"])
+    ):
+        return None
     if items is None:
         return _object(message, fields_of(value), about, shown, is_same=is_same)
     if not all(isinstance(one, str) for one in items) and not all(map(fields_of, items)):
@@ -171,7 +183,7 @@ def _json(message: str, value: object, about: str) -> Outline | None:
     form = _item_form(items, key, shown)
     wants_array = re.search(r"\bjson array\b|\barray of\b|数组", about, re.IGNORECASE) is not None
     outer = shown.outer or (None if wants_array and not is_same else name)
-    if form is None or (outer not in (None, name) and (outer or "").lower() not in _KEYS["list"]):
+    if form is None or (outer is not None and outer != name and not _is_of_list(outer)):
         return None
     if key is not None and _STRINGS_WANTED.search(about) is not None:
         form = ()
@@ -200,6 +212,10 @@ def _object(message: str, entries: Mapping[str, Any], about: str, shown: _Shown,
     is_plain = all(isinstance(one, str | dict | None) for one in entries.values())
     if not is_same and (not is_plain or shown.outer is not None):
         return None
+    text = _text_key([entries])
+    if text is not None and len(shown.keys) == 1 and shown.keys[0] not in entries:
+        form = _item_form([entries], text, shown)
+        return joined([entries], partial(_write_item, key=text, form=form), "", "", "", Outline()) if form else None
     kept, translated = _kept(about, entries)
     key = _text_key([entries]) if names.intersection(_KEYS["id"]) else None
     if key is not None or (kept and len(translated := entries.keys() - kept) == 1):
@@ -373,7 +389,9 @@ def _in_json(found: Outline, about: str) -> Outline | None:
         return _json(dumped(items), items, about) if len(items) == len(found.texts) else None
     if re.search(r"\barray\b|数组|\blist of strings\b", about, re.IGNORECASE) is None:
         return None
-    return joined(found.texts, lambda made, _, text: made.translated(text), "[", ", ", "]", Outline())
+    made = joined(found.texts, lambda made, _, text: made.translated(text), "[", ", ", "]", Outline())
+    outer = _Shown.of(about).outer
+    return _wrapped(made, f"{{{dumped(outer)}: ", "}") if outer is not None else made
 
 
 def _under_a_key(message: str, about: str) -> Outline | None:
@@ -435,7 +453,7 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
 
 def _mark(separator: re.Match[str]) -> str:
     """The signs that an instruction calls a separator."""
-    return separator["mark"] or separator["zh"] or separator["before"]
+    return next(one for name in ("mark", "zh", "before", "kept", "shown", "by", "around") if (one := separator[name]))
 
 
 def _apart(found: Outline, about: str) -> Outline:
@@ -556,6 +574,8 @@ def _in_a_tag(message: str, about: str, found: Outline | None) -> Outline | None
     """The answer in the tag that the instruction wants around it."""
     named = (one["tag"] or one["word"] for one in words("wrapped").finditer(about) if _NEGATED.search(one[0]) is None)
     tag = next((one for one in named if f"<{one}>" in about and f"<{one}>" not in message), None)
+    if tag is not None and about.count(f"<{tag}>") > 1 and re.search(rf"</{tag}>|<{tag}>\W? tags?\b", about) is None:
+        return found  # places of a form
     if tag is None or (found is None and "transl" not in tag.lower() and tag.lower() not in _KEYS["answer"]):
         return found
     if found is None:

@@ -28,6 +28,7 @@ _MAX_FOUND = 100  # words of one kind in a message: an instruction has fewer
 _QUOTES = "\"'`*_“”‘’«»「」『』【】《》<>{}[]()（） \t"
 _SENTENCE_END = re.compile(r"[。！？]|[.!?](?:\s|$)|\n[ \t]*\n|[.。:：][ \t]*\n")
 _PAIR = re.compile(r"[ \t]to[ \t]|-to-|[ \t]?(?:->|→|=>|➜)[ \t]?|到", re.IGNORECASE)
+_PAIR_HERE = re.compile(r"[ \t]*[^\s→>=-][^\n.,→>=-]{1,30}?[ \t]?(?:->|→|=>|➜)[ \t]?")
 _OR = re.compile(r"[^.\n,;:]{2,40}?(?:,? (?:or|and)|,|/|;)(?= ?\w)")
 _IN = re.compile(r"\bin(?:to)?\b", re.IGNORECASE)
 _LEAD = re.compile(
@@ -221,6 +222,13 @@ def commands(message: str) -> bool:
     return _starts("tells", message)
 
 
+def follows(line: str) -> bool:
+    """Whether a line speaks of a text that follows, and of no language."""
+    return (
+        words("follows").search(line) is not None and words("text").search(line) is not None and not read(line).targets
+    )
+
+
 def requested(message: str) -> Iterator[str]:
     """The languages into which sentences of a message ask its reader for a translation."""
     for found in _some(_sentence("tells"), message, 0, _READ):
@@ -296,12 +304,15 @@ def _beside_verbs(message: str, kind: str) -> Iterator[str]:
             stop = end.start() if end is not None else min(word.end() + _MAX_SENTENCE, len(message))
             begin = max(word.start() - 60, 0) if spoken == "zh" and kind == "from" else word.end()
             found = (tag for one in _some(pattern, message, begin, stop) for tag in _listed(message, one.end(), stop))
-        yield from islice(filter(None, found), 2 if kind == "to" else 1)
+        yield from islice(dict.fromkeys(filter(None, found)), 2 if kind == "to" else 1)
 
 
 def _listed(message: str, place: int, stop: int) -> Iterator[str]:
     """The language at a place, and an alternative to it."""
-    if (tag := at(message, place, stop)) is not None:
+    pair = _PAIR_HERE.match(message, place, stop)
+    if pair is not None and at(message, place, pair.end()) is not None and (tag := at(message, pair.end(), stop)):
+        yield tag
+    elif (tag := at(message, place, stop)) is not None:
         yield tag
         other = _OR.match(message, place, stop)
         if other is not None and (tag := at(message, other.end(), stop)) is not None:

@@ -333,6 +333,9 @@ class _Filler:
             if name not in entries and name in required and not self.schemas.read(properties[name], place).is_fixed
         ]
         unnamed = [name for name, one in entries.items() if name not in properties and _has_text(one)]
+        lists = [name for name in unnamed if isinstance(entries[name], list)]
+        if len(lists) == 1 and len(missing) == 1 and self.schemas.read(properties[missing[0]], place).type == "array":
+            unnamed = lists
         rest: object = value if _has_text(value) else entries[unnamed[0]] if len(unnamed) == 1 else None
         if len(missing) > 1 or (missing and rest is None):
             raise _unfit(place, f"the message has no value for {', '.join(name[:100] for name in missing[:5])}")

@@ -48,7 +48,7 @@ _OBJECT = re.compile(
     r"(?P<before>(?:(?!\n\s*\n)[^\"“「『`'‘«„]){1,300}?[\s:：,，\u3040-\u9fff\uac00-\ud7a3])?(?P<open>(?!\"{3}|'{3}|`{3})[\"“「『`'‘«„])(?=\S)"
 )
 _FIELD = re.compile(r"\s*(?:field|key|value|tag|column|property|section|attribute)", re.IGNORECASE)
-_FIELD_BEFORE = re.compile(r"\b(?:field|key|id|column|property|attribute)[\s:]+\Z", re.IGNORECASE)
+_FIELD_BEFORE = re.compile(r"\b(?:field|key|id|column|property|attribute|array|list|object)[\s:]+\Z", re.IGNORECASE)
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _END_LINE = re.compile(r"\n[^\w\n]{0,10}END(?: OF)? [A-Z_ ]{3,40}[^\w\n]{0,10}\s*\Z")
 _END_BLOCKS = re.compile(r"(?:\n\s*<(?P<block>\w{3,40})>(?:(?!</?(?P=block)>)[\s\S]){0,3000}</(?P=block)>\s*){1,4}\Z")
@@ -100,22 +100,28 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         rest = message[line.end() :]
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
+    if told and (framed := _FRAMED.fullmatch(message)) is not None:
+        return SplitMessage("", framed["text"].strip(), "", True)
+    if (bare := _BARE.match(message)) is not None and words("bare_request").fullmatch(bare["line"]) is not None:
+        return _trimmed(SplitMessage(bare[0], message[bare.end() :].lstrip("\r\n")))
     scan = _Scan(message, told)
     finders = [
         scan.record,
         scan.first_line,
         scan.between_named,
+        scan.behind_now,
         scan.json_at_the_end,
+        scan.numbered_at_the_end,
         scan.list_behind_paragraph,
         scan.introduced,
     ]
     if told:
         finders.append(scan.before_end)
     else:
-        finders[4:4] = [scan.quoted]
+        finders[6:6] = [scan.quoted]
         finders.append(scan.before_request)
     if is_asked:
-        finders += [scan.quoted, scan.behind_paragraph]
+        finders += [scan.json_within, scan.quoted, scan.behind_paragraph]
     part = next((found for find in finders if (found := find()) is not None), None)
     return _trimmed(part) if part is not None else None
 
@@ -138,7 +144,16 @@ _PAIR_LINES_OF = re.compile(
 )
 
 
-_JSON_START = re.compile(r"(?:^|(?<=[:：]))[ \t]*(?=[\[{])", re.MULTILINE)
+_BARE = re.compile(r"\s{0,80}(?P<line>\S[^\n:：]{0,60})[:：]?[ \t]{0,8}\n(?=\s{0,80}\S)")
+_LIST_ITEM = re.compile(
+    r"[ \t]*(?P<left>[\[<(#|]{0,3})(?P<id>\d{1,9})(?P<right>[\])>|.:]{1,3})[ \t]*(?P<text>\S[^\n]*)"
+)
+_NOW = re.compile(
+    r"^[ \t#*]{0,9}(?P<line>(?:now|your turn|现在|今から|では|이제)\b[^\n:：]{0,200})[:：][ \t*]{0,9}\n",
+    re.MULTILINE | re.IGNORECASE,
+)
+_JSON_WITHIN = re.compile(r"[\[{](?=\s{0,80}[\[{\"])")
+_JSON_START = re.compile(r"(?:^|(?<=[:：.。]))[ \t]*(?=[\[{])", re.MULTILINE)
 
 
 def parsed_json(text: str) -> object:
@@ -224,6 +239,8 @@ class _Scan:
         colon = _FIRST_LINE.match(self._message)
         if colon is None or _NAMED.search(colon["line"]) is not None:
             return None
+        if _said("context", re.split(r"[,，;；]", colon["line"])[-1]) and not _said("text", colon["line"][-20:]):
+            return None
         is_request = chat_languages.commands(colon["line"]) and chat_languages.read(colon["line"]).targets
         return self._behind_colon(colon) if is_request or self._told else None
 
@@ -303,6 +320,50 @@ class _Scan:
             )
             if title and not (is_label and is_known) and parsed_json(message[start.end() :]) is not None:
                 return SplitMessage(message[: start.end()], message[start.end() :].strip(), "", True)
+        return None
+
+    def behind_now(self) -> SplitMessage | None:
+        """The text behind the line that ends examples and begins the task: "Now translate:"."""
+        for line in reversed(list(islice(_NOW.finditer(self._message, 0, _HEAD), _MAX_MARKS))):
+            if chat_languages.commands(line["line"]) and self._message[: line.start()].strip():
+                return SplitMessage(self._message[: line.end()], self._message[line.end() :].lstrip("\r\n"))
+        return None
+
+    def json_within(self) -> SplitMessage | None:
+        """The one list or object in JSON between sentences."""
+        message = self._message
+        end = max(message.rfind("]"), message.rfind("}"))
+        if len(message) - end > _TAIL or (message.count("[", 0, _HEAD) + message.count("{", 0, _HEAD)) == 0:
+            return None
+        for start in islice(_JSON_WITHIN.finditer(message, 0, _HEAD), 5):
+            if message[end] != {"[": "]", "{": "}"}[start[0]]:
+                continue
+            text = message[start.start() : end + 1]
+            before = message[: start.start()]
+            sentence = re.split(r"[.!。\n]\s*(?=\S)", before[-_MAX_LINE:])[-1]
+            is_request = chat_languages.commands(sentence) or (_said("text", sentence) and _said("follows", sentence))
+            is_answer = _said("answered", sentence) and not chat_languages.read(sentence).targets
+            if is_request and not is_answer and chat_languages.commands(before) and parsed_json(text):
+                return SplitMessage(message[: start.start()], text, message[end + 1 :], True)
+        return None
+
+    def numbered_at_the_end(self) -> SplitMessage | None:
+        """Lines with numbers to the end, behind a line that asks for their translation."""
+        message = self._message
+        for end in islice(_LINE_END.finditer(message, 0, _HEAD), _MAX_MARKS):
+            first = _LIST_ITEM.match(message, end.end())
+            if first is None:
+                continue
+            line = message[: end.start()].rpartition("\n")[2]
+            items = [_LIST_ITEM.match(one) for one in message[end.end() : end.end() + _HEAD].split("\n") if one.strip()]
+            is_list = all(one is not None and one["left"] == first["left"] for one in items[:-1]) and len(items) > 1
+            is_request = chat_languages.commands(line) and (_said("items", line) or _said("text", line))
+            is_rules = _has_rules("\n".join(one["text"] for one in items if one is not None))
+            return (
+                SplitMessage(message[: end.end()], message[end.end() :])
+                if is_list and is_request and not is_rules
+                else None
+            )
         return None
 
     def _has_label(self, stop: int) -> bool:
@@ -446,7 +507,7 @@ class _Scan:
         if words("label").fullmatch(sentence) is not None and (sentence == line or chat_languages.commands(line)):
             return is_block or asks or not self._told or is_behind
         is_next = is_behind or self._held is not None or (bool(self._told) and not before.strip())
-        if is_block and is_next and _said("text", line) and _said("follows", line):
+        if is_block and _said("text", line) and _said("follows", line) and (is_next or chat_languages.commands(line)):
             return True
         if _HERE.match(sentence) is not None and _said("text", sentence) and not _said("context", sentence):
             return True
@@ -527,6 +588,24 @@ def is_labelled(message: str) -> bool:
     if label is None or label["end"] is None:
         return False
     return label_kind(label["name"]) == "text" or _BESIDES.fullmatch(label["name"]) is not None
+
+
+def is_open(message: str) -> bool:
+    """Whether a message ends with the label of an answer, or begins with a line that asks for one of what follows."""
+    last = _LAST_LABEL.search(message[-_TAIL:])
+    if last is not None and "\n" in message.strip():
+        name = re.sub(r"[(（][^()（）]{0,60}[)）]", "", last["name"]).strip()
+        if label_kind(name) in ("answer", "language") or name.lower() == "target":
+            return True
+    line, _, rest = message.lstrip()[:_TAIL].partition("\n")
+    asked = words("asks").search(line, 0, _MAX_LINE) if line.rstrip().endswith((":", "：")) and rest.strip() else None
+    return asked is not None and asked.lastgroup != "en"
+
+
+def has_label(message: str) -> bool:
+    """Whether a line of a message is the label of a text, with nothing behind it."""
+    labels = islice(_LABELS.finditer(message, 0, _HEAD), _MAX_COLONS)
+    return any(one["end"] is not None and words("label").fullmatch(one["name"]) is not None for one in labels)
 
 
 def _has_rules(text: str) -> bool:
@@ -642,7 +721,7 @@ def _without_frame(part: SplitMessage) -> SplitMessage:
 _MIRRORED = str.maketrans("<>[](){}【】", "><][)(}{】【")
 _FRAMED = re.compile(r"\s*<{2,5}(?P<text>[^<>]{1,20000})>{2,5}\s*")
 _SIGNS = re.compile(
-    r"\s*(?P<signs>[^\w\s\"'`“«「.!?]{1,200})[ \t]*(?:(?P<name>[^\W\d][\w ]{2,40}?)[ \t]*[^\w\s]{1,40})?[ \t]*\n"
+    r"\s*(?P<signs>[^\w\s\"'`“«「.!?]{1,200})[ \t]*+(?:(?P<name>[^\W\d][\w ]{2,40}?)[ \t]*+[^\w\s]{1,40})?[ \t]*+\n"
 )
 _LABELS = re.compile(
     r"^[ \t]*+(?P<style>[#*\[【]{0,4})[ \t]*+(?P<name>[^\W\d_][^\n:：\]】]{1,58}?)[ \t*\]】]*"
