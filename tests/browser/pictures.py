@@ -74,6 +74,7 @@ async def pictures_of_review(page: Page, folder: Path) -> None:
     await page.fill("#replacement", "비엔나")
     await page.keyboard.press("Enter")
     await expect(page.locator("#replacements li")).to_have_count(2)
+    await expect(page.locator(".segment mark")).to_have_count(2)
     await page.screenshot(path=folder / "page-review.png")
 
 

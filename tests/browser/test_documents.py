@@ -212,6 +212,19 @@ async def test_documents_are_listed_and_deleted(review: Page) -> None:
     await expect(review.locator("#document-list li")).to_have_count(count - 1)
     await review.goto(address)
     await expect(review.locator("#review-notes")).to_contain_text("expired")
+    for part in ("#review-tools", "#review-actions", "#review-progress progress"):
+        await expect(review.locator(part)).to_be_hidden()
+
+
+async def test_a_file_without_letters_says_that_it_has_no_segments(page: Page, documents_stage: Stage) -> None:
+    await open_page(page, documents_stage)
+    await page.click("text=Documents")
+    await page.set_input_files("#file", {"name": "figures.md", "mimeType": "", "buffer": b"12345\n\n--- 77\n"})
+    await expect(page.locator("#download")).to_be_enabled()
+    await expect(page.locator("#review-facts")).to_contain_text("0 segments")
+    await expect(page.locator("#review-facts")).not_to_contain_text("…")
+    await expect(page.locator("#review-tools")).to_be_hidden()
+    assert (await download(page))[1] == b"12345\n\n--- 77\n"
 
 
 async def test_documents_are_searched_by_name_and_deleted_together(page: Page, documents_stage: Stage) -> None:

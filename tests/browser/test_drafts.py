@@ -112,10 +112,12 @@ async def test_what_was_changed_in_another_tab_meanwhile_is_not_overwritten_unse
     await field(other).fill("다른 번역")
     await other.keyboard.press("Control+Enter")
     await expect(row(other).locator(".text")).to_have_text("다른 번역")
+    await review.wait_for_function("Object.keys(localStorage).some((name) => name.startsWith('dragoman.draft'))")
 
     await field(review).focus()
     await review.keyboard.press("Control+Enter")
     await expect(row(review).locator(".editor .draft")).to_contain_text("changed since")
+    await expect(field(review)).to_be_focused()
     await expect(field(review)).to_have_text(EDIT)
     assert await drafts(review) == 1
     await row(review).get_by_role("button", name="saved translation").click()
@@ -143,10 +145,11 @@ async def test_an_edit_that_could_not_be_saved_is_kept(review: Page, status: int
             await route.fulfill(status=status, json={"error": {"code": "unauthenticated", "message": "planted"}})
 
     await review.route("**/segments/*", refuse)
-    await row(review).get_by_role("button", name="Save", exact=True).click()
+    await field(review).press("Control+Enter")
     if status == 401:
         await review.click("#key-cancel")
     await expect(row(review).locator("[role=alert] .fault")).to_be_visible()
+    await expect(field(review)).to_be_focused()
     await expect(field(review)).to_have_text(EDIT)
     await expect(field(review)).to_be_editable()
     await review.reload()
@@ -155,6 +158,21 @@ async def test_an_edit_that_could_not_be_saved_is_kept(review: Page, status: int
     await review.unroute_all()
     await review.keyboard.press("Control+Enter")
     await expect(row(review)).to_have_attribute("data-edited", "")
+    assert await drafts(review) == 0
+
+
+async def test_an_edit_whose_answer_was_lost_is_saved_by_the_next_attempt(review: Page) -> None:
+    async def lose(route: Route) -> None:
+        await route.fetch()
+        await route.abort("connectionreset")
+
+    await review.route("**/segments/*", lose)
+    await field(review).press("Control+Enter")
+    await expect(row(review).locator("[role=alert] .fault")).to_be_visible()
+    await review.unroute_all()
+    await field(review).press("Control+Enter")
+    await expect(field(review)).to_have_count(0)
+    await expect(row(review).locator(".text")).to_have_text(EDIT)
     assert await drafts(review) == 0
 
 

@@ -215,6 +215,50 @@ async def test_a_line_break_at_the_end_is_one_and_an_empty_box_has_none(review: 
     assert json.loads((await second.value).post_data or "")["translation"] == ""
 
 
+@pytest.mark.parametrize("typed", ["", "안나!"])
+async def test_what_is_replaced_is_not_undone_by_a_box_that_was_open(review: Page, typed: str) -> None:
+    await review.fill("#find-text", "Anna")
+    await expect(numbers(review)).to_have_text(["1", "3"])
+    await row(review, 3).locator(".pencil").click()
+    await review.keyboard.type(typed)
+    await review.click("#replace-open")
+    await review.fill("#replacement", "Eva")
+    await review.keyboard.press("Enter")
+    await review.click("#replace-apply")
+    await expect(row(review, 3)).to_have_attribute("data-edited", "")
+    replaced = "ko:Eva ko:closes ko:the ko:door."
+    box = row(review, 3).locator(".field")
+    await expect(box).to_have_text(f"ko:Anna ko:closes ko:the ko:door.{typed}" if typed else replaced)
+    await expect(row(review, 3).locator(".editor")).to_contain_text("changed since")
+    assert await faults(review) == []
+    if typed:
+        await row(review, 3).get_by_role("button", name="saved translation").click()
+    await box.press("Control+Enter")
+    await expect(row(review, 3).locator(".text")).to_have_text(replaced)
+
+
+async def test_a_phone_has_room_for_segments_beside_the_tools(page: Page, documents_stage: Stage) -> None:
+    await page.set_viewport_size({"width": 390, "height": 844})
+    words = "Anna opens the door and closes it. " * 100
+    await open_document(
+        page, documents_stage, "\n\n".join([words, *(f"Anna {number}" for number in range(20))]), "long.md"
+    )
+    await row(page, 1).locator(".pencil").click()
+    await row(page, 1).locator(".field").press("Control+Home")
+    await page.keyboard.type("1")
+    await expect(row(page, 1).get_by_role("button", name="Save", exact=True)).to_be_in_viewport()
+    await page.keyboard.press("Control+End")
+    await page.keyboard.type("2")
+    await expect(row(page, 1).get_by_role("button", name="Save", exact=True)).to_be_in_viewport()
+    assert await faults(page) == []
+    await page.keyboard.press("Escape")
+    await page.fill("#find-text", "Anna")
+    await page.click("#replace-open")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#replacements li")).to_have_count(21)
+    assert await page.locator("#review-tools").evaluate("tools => tools.offsetHeight / innerHeight") < 0.6
+
+
 @pytest.mark.parametrize("before", [True, False])
 async def test_an_input_method_composes_beside_a_mark(review: Page, before: bool) -> None:
     first = row(review, 1)

@@ -538,8 +538,11 @@ async def test_source_and_translation_stay_beside_each_other_when_they_are_long(
         await live.set_viewport_size({"width": width, "height": height})
         await live.evaluate("scrollTo(0, 0)")
         await expect(live.locator("#output")).to_be_in_viewport(ratio=0.3)
-        await live.evaluate("source.scrollTop = source.scrollHeight")
-        await live.wait_for_function("output.scrollTop + output.clientHeight >= output.scrollHeight - 2")
+        for at, by, other in (("#source", 10_000, "output"), ("#output", -10_000, "source")):
+            await live.hover(at)
+            await live.mouse.wheel(0, by)
+            end = f"{other}.scrollHeight - {other}.clientHeight - 2" if by > 0 else "0"
+            await live.wait_for_function(f"() => {other}.scrollTop {'>=' if by > 0 else '=='} {end}")
 
 
 async def test_a_form_of_address_is_offered_where_the_model_has_one(live: Page) -> None:

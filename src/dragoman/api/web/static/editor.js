@@ -78,6 +78,21 @@ export class Editor {
     this.row.onDraft();
   }
 
+  /** The translation became another one than `base` while the box was open: what was typed stays, and the reader is told. */
+  rebase(base) {
+    if (this.field.value !== base) {
+      this.keep(base);
+      return this.remind({ at: Date.now(), base });
+    }
+    this.field.value = this.row.segment.translation;
+    this.fault.replaceChildren(el("p", { class: "fault" }, t("segment.changed_since")));
+  }
+
+  /** Another tab has saved or discarded its own draft of the segment: this one is kept in its place. */
+  keepUnlessKept() {
+    if (!draftOf(this.row.about.id, this.row.segment.n)) this.keep();
+  }
+
   open() {
     this.field.focus();
   }
@@ -94,13 +109,13 @@ export class Editor {
   async save({ allEqual = false, next = false } = {}) {
     if (this.field.readOnly) return; // it is being saved
     this.fault.replaceChildren();
-    this.field.readOnly = true;
-    const base = this.row.segment.translation;
-    const isLate = await this.row.save(this.field.value, { allEqual, next }).catch((error) => this.fail(error));
+    const { element } = this.field;
+    const hadFocus = document.activeElement === element;
+    this.field.readOnly = true; // which takes the focus away
+    await this.row.save(this.field.value, { allEqual, next }).catch((error) => this.fail(error));
     this.field.readOnly = false;
-    if (!isLate) return;
-    this.keep(base);
-    this.remind({ at: Date.now(), base });
+    const isLost = document.activeElement.matches("body, dialog:not([open]) *");
+    if (hadFocus && isLost && element.isConnected) element.focus({ preventScroll: true });
   }
 
   /** Ask for other translations; the one that is chosen goes into the box. */

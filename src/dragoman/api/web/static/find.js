@@ -158,18 +158,23 @@ export class Find {
     this.apply.hidden = !this.changes.length;
     this.apply.disabled = !length;
     say(this.apply, t("review.replace_in", { count: length }));
-    const more = this.changes.length === MOST_PREVIEWED ? ` ${t("review.first_shown", { count: MOST_PREVIEWED })}` : "";
-    say(byId("replace-status"), this.changes.length ? t("review.changes", { count: this.changes.length }) + more : t("review.changes_none"));
+    say(byId("replace-status"), this.changes.length ? t("review.changes", { count: this.changes.length }) + this.more : t("review.changes_none"));
+  }
+
+  /** That those which are previewed are not all. */
+  get more() {
+    return this.changes.length === MOST_PREVIEWED ? ` ${t("review.more_changes")}` : "";
   }
 
   async replace() {
     this.apply.disabled = true;
+    const { more } = this;
     const edits = this.chosen.map(({ segment: { n, translation, reviewed }, replaced }) => ({ n, translation: replaced, was: translation, reviewed }));
     try {
       const { segments, conflicts } = await server.editSegments(this.id, edits);
       this.forget();
       const others = conflicts.length ? ` ${t("review.conflicts", { count: conflicts.length })}` : "";
-      say(byId("replace-status"), t("review.replaced", { count: segments.length }) + others);
+      say(byId("replace-status"), t("review.replaced", { count: segments.length }) + others + more);
       this.onReplaced(segments);
     } catch (error) {
       this.apply.disabled = false;

@@ -72,7 +72,8 @@ export class Review {
     this.languages = languages;
     if (!id) return;
     this.report();
-    byId("review-drafts").hidden = true;
+    for (const part of ["review-drafts", "review-actions", "review-tools"]) byId(part).hidden = true;
+    this.progress.element.hidden = true;
     say(byId("review-title"), t("review.title"));
     byId("segments").replaceChildren();
     scrollTo(0, 0);
@@ -89,6 +90,7 @@ export class Review {
     this.document = one;
     document.title = `${one.name} – dragoman`;
     say(byId("review-facts"), this.facts(one));
+    this.progress.element.hidden = byId("review-actions").hidden = false;
     this.progress.show(one);
     this.remark(one);
     for (const id of ["download", "download-xliff", "download-tmx", "xliff"]) byId(id).disabled = one.state !== "done";
@@ -114,11 +116,12 @@ export class Review {
     }
   }
 
-  facts({ source, target, detected, segments, characters, expires }) {
-    const from = source ? (detected ? t("review.detected", { language: this.languages.name(source) }) : this.languages.name(source)) : "…";
-    const size = segments ? `${t("count.segments", { count: segments })}, ${t("count.characters", { count: characters })}` : "";
+  facts({ source, target, detected, segments, characters, expires, state }) {
+    const unknown = state === "queued" || state === "translating" ? "…" : ""; // none in a file without text
+    const from = source ? (detected ? t("review.detected", { language: this.languages.name(source) }) : this.languages.name(source)) : unknown;
+    const size = segments || state === "done" ? `${t("count.segments", { count: segments })}, ${t("count.characters", { count: characters })}` : "";
     const kept = expires ? t("review.kept", { time: dayAndTime(timeOf(expires)) }) : "";
-    return [`${from} → ${this.languages.name(target)}`, size, kept].filter(Boolean).join(" · ");
+    return [`${from} → ${this.languages.name(target)}`.trim(), size, kept].filter(Boolean).join(" · ");
   }
 
   doubt({ doubtful, state }) {
@@ -157,6 +160,7 @@ export class Review {
         onLost: (error) => this.lost(error),
         onCurrent: (n) => history.replaceState(null, "", `#documents/${encodeURIComponent(this.id)}/${n + 1}`),
       });
+      byId("review-tools").hidden = false;
       this.find.open(one.id, one.target);
       this.showDrafts();
       this.goToWanted();

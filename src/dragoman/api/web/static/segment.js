@@ -55,9 +55,9 @@ export class Segment {
   }
 
   show(segment) {
-    const same = JSON.stringify(segment) === JSON.stringify(this.segment);
+    const before = this.segment;
     this.segment = segment;
-    if (same) return;
+    if (JSON.stringify(segment) === JSON.stringify(before)) return;
     this.element.toggleAttribute("data-doubted", segment.doubtful);
     this.element.toggleAttribute("data-edited", segment.edited);
     this.element.toggleAttribute("data-reviewed", segment.reviewed);
@@ -67,6 +67,7 @@ export class Segment {
     this.tick.hidden = this.pending;
     this.tick.setAttribute("aria-pressed", String(segment.reviewed));
     this.explain(segment);
+    if (this.editing && segment.translation !== before.translation) this.editor.rebase(before.translation);
   }
 
   /** Why it is as it is, and that it has an edit that is not saved. */
@@ -136,12 +137,19 @@ export class Segment {
     else if (this.editable) this.review(true).then((done) => done && this.onNext(this.segment.n, false));
   }
 
-  /** Change it on the server, unless another person has since it was shown: then that is shown. Returns what was changed. */
+  /**
+   * Change it on the server, unless another person has since it was shown: then that is shown. Returns what was changed.
+   * What is there as it is wanted was changed by this page, and the answer was lost.
+   */
   async change(body) {
+    const { id } = this.about;
     const { n, translation } = this.segment;
-    const changed = await server.editSegment(this.about.id, n, { ...body, was: translation });
-    if (!changed.length) this.onChanged((await server.segments(this.about.id, [["n", n]])).segments);
-    return changed;
+    const changed = await server.editSegment(id, n, { ...body, was: translation });
+    if (changed.length) return changed;
+    const { segments } = await server.segments(id, [["n", n]]);
+    if (segments[0]?.translation === body.translation) return server.editSegment(id, n, { ...body, was: body.translation });
+    this.onChanged(segments);
+    return [];
   }
 
   /** It is right as it is, or has to be looked at again. Returns whether that is so now. */
@@ -175,16 +183,15 @@ export class Segment {
     return this.editor;
   }
 
-  /** Returns whether another person has changed it since, and nothing was saved. */
+  /** Save what was typed, and close the editor; nothing is saved where another person has changed it since. */
   async save(translation, { allEqual, next }) {
     const changed = await this.change({ translation, all_equal: allEqual });
-    if (!changed.length) return true;
+    if (!changed.length) return;
     dropDraft(this.about.id, this.segment.n);
     this.leave();
     this.onChanged(changed);
     say(byId("announcement"), t("segment.saved", { count: changed.length }));
     if (next) this.onNext(this.segment.n, true);
-    return false;
   }
 
   /** Close the editor, if there is one. */

@@ -34,6 +34,7 @@ export class SegmentList {
     const { signal } = this.closed;
     box.addEventListener("focusin", ({ target }) => this.focused(target.closest(".segment"), onCurrent), { signal });
     box.addEventListener("keydown", (event) => this.pressed(event), { signal });
+    addEventListener("storage", () => this.keepTyped(), { signal });
     this.show(null);
   }
 
@@ -71,6 +72,11 @@ export class SegmentList {
       else high = middle;
     }
     return low;
+  }
+
+  /** Another tab has changed what the browser keeps: drafts of what is typed here are still among it. */
+  keepTyped() {
+    for (const { rows } of this.pages) for (const { editor } of rows.values()) editor?.keepUnlessKept();
   }
 
   /** Segments can be edited when all of them are translated. */

@@ -38,6 +38,7 @@ export class Translator {
     this.stopButton = byId("stop");
     this.running = null;
     this.timer = 0;
+    this.scrolled = this.source; // which of both the reader scrolls
     this.listen();
   }
 
@@ -51,13 +52,20 @@ export class Translator {
     this.copyButton.addEventListener("click", () => this.copy());
     this.clearButton.addEventListener("click", () => this.empty());
     this.stopButton.addEventListener("click", () => this.stop());
-    this.source.addEventListener("scroll", () => follow(this.output, this.source));
+    this.scrollTogether(this.source, this.output);
+    this.scrollTogether(this.output, this.source);
     addEventListener("localechange", () => keepText(this.source.value));
     this.source.value ||= keptText();
     this.pair.addEventListener("swap", () => this.exchange());
     this.pair.addEventListener("change", () => this.start());
     this.options.addEventListener("change", () => this.start());
     this.options.addEventListener("input", () => this.soon());
+  }
+
+  /** Scroll the other one where the reader scrolls this one. What it does by itself, when it gets another text, is no scrolling. */
+  scrollTogether(one, other) {
+    for (const act of ["wheel", "touchstart", "pointerdown", "keydown"]) one.addEventListener(act, () => (this.scrolled = one), { passive: true });
+    one.addEventListener("scroll", () => this.scrolled === one && follow(other, one));
   }
 
   /** Put a text in the box and translate it. */
