@@ -27,6 +27,7 @@ PARTS = {
     "held out": HELD_OUT[1],
     "held out of the second list": HELD_OUT[2],
     "held out of the third list": HELD_OUT[3],
+    "held out of the fourth list": HELD_OUT[4],
 }
 
 
