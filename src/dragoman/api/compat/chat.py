@@ -11,7 +11,7 @@ own target, and that is not explained, is no text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
@@ -121,10 +121,15 @@ class Task:
 
 
 def parse(
-    messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int = 10_000, *, has_schema: bool = False
+    messages: Sequence[tuple[Role, str]],
+    target: str | None,
+    max_texts: int = 10_000,
+    *,
+    has_schema: bool = False,
+    language_of: Callable[[str], str | None] = lambda _: None,
 ) -> Task:
     """What the messages ask for. `target`: a language that the request names besides them, which goes before theirs.
-    `has_schema`: the request has a schema of the answer, for `Task.as_json`.
+    `has_schema`: the request has a schema of the answer, for `Task.as_json`. `language_of` detects a text's language.
 
     The last message is the one to translate, after the instructions of those before it; earlier pairs of a user's message and
     its answer are examples. Raises `NotATranslation` for messages that ask for something else, `UnclearPrompt` for those that
@@ -137,7 +142,7 @@ def parse(
         messages = [*messages[:-1], ("user", messages[-1][1])]
     if not messages or messages[-1][0] != "user":
         raise InvalidRequest("the last message is not the user's; it must hold the text", param="messages")
-    request = _Request.of(messages, target)
+    request = _Request.of(messages, target, language_of)
     if target is None and not request.told and request.message.strip() in TEST_SENTENCES:
         return Task((request.message,), "en", "en", is_test=True)
     return request.task(max_texts, has_schema=has_schema)
@@ -190,9 +195,12 @@ class _Request:
     pairs: tuple[tuple[str, str], ...]  # earlier texts, each with the answer to it; empty: there was none
     is_answered: bool  # an earlier message was an instruction with its own text
     is_framed: bool  # all messages begin with the same words of translating
+    language_of: Callable[[str], str | None]
 
     @classmethod
-    def of(cls, messages: Sequence[tuple[Role, str]], named: str | None) -> _Request:
+    def of(
+        cls, messages: Sequence[tuple[Role, str]], named: str | None, language_of: Callable[[str], str | None]
+    ) -> _Request:
         """An earlier user message without a text of its own is an instruction, whatever was answered to it."""
         instructions = [text for role, text in messages if role == "system" and text.strip()]
         pairs = list[tuple[str, str]]()
@@ -221,7 +229,8 @@ class _Request:
         )
         is_framed = bool(examples) and chat_languages.asks("".join(characters[0] for characters in same))
         lines = message.replace("\r\n", "\n")
-        return cls(told, lines, message, named, chat_languages.read(told), tuple(pairs), is_answered, is_framed)
+        said = chat_languages.read(told)
+        return cls(told, lines, message, named, said, tuple(pairs), is_answered, is_framed, language_of)
 
     def task(self, most: int, *, has_schema: bool) -> Task:
         """What they ask for. Raises what `parse` raises."""
@@ -234,6 +243,8 @@ class _Request:
         if described.target is not None:
             own = AskedLanguages(True, (described.target,), described.source)
         target = self._target(own, *((part.about, part.text) if part is not None else ("", self.message)))
+        if part is None and form is None and described.target is None:
+            self._check_language(target)
         source = own.source or (self.said.source if described.target is None else None)
         if part is not None:
             part = self._checked(part)
@@ -242,7 +253,7 @@ class _Request:
         task = Task(
             (),
             target,
-            source if source != target else None,
+            source if source is not None and not _is_same(source, target) else None,
             options=replace(described.options, glossary=glossary),
             message=text,
             unused="examples" if self.pairs else "",
@@ -368,6 +379,13 @@ class _Request:
             raise UnknownPrompt(
                 f"the messages before it are instructions, and the last one has none: {HELP}", param="messages"
             )
+
+    def _check_language(self, target: str) -> None:
+        """Raises `UnclearPrompt` for a message that speaks of translating and is in the language into which it would be
+        translated: it would come back as it is, and is rather a request in words that are not known."""
+        speaks = chat_languages.tells if self.told else chat_languages.asks
+        if speaks(self.message) and _is_same(self.language_of(self.message[:_BEGINNING]) or "", target):
+            raise UnclearPrompt(_NO_PART, param="messages")
 
     def _is_unread(self) -> bool:
         """Whether a message has a request in a place where texts have none: on a line of its own, or before a text's label."""

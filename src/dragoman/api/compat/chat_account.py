@@ -69,6 +69,7 @@ _FORM_OF_LABELS = re.compile(
     r"(?:(?P<label>[^\W\d_][\w ]{1,30})[:：][ \t]*(?=[<\[{(.…])|(?P<place>[\[<(][\w ]{2,30}[\])>]))",
     re.IGNORECASE,
 )
+_ARRAY = re.compile(r"\barray\b|数组|數組|配列|배열|массив", re.IGNORECASE)
 _COUNTED = re.compile(r"\b(?:num\w*|n|i|id|index|line|\d+)\b", re.IGNORECASE)
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _QUOTED_FORM = re.compile(r"[\"'`](?P<before>[^\"'`<\[{(\n]{0,40})\btranslation\b(?P<after>[^\"'`\n]{0,40})[\"'`]")
@@ -523,6 +524,11 @@ def _wants_shape(one: _Demand, frame: str, where: str) -> bool:
     if one.is_kept or (not is_order and (frame.strip() or words("answered").search(clause) is None)):
         return False
     if any(pattern.search(clause) and not sign.search(where) for pattern, sign in signs()):
+        return True
+    beside = (
+        _KEY.findall(frame.partition("[")[0]) if frame.lstrip()[:1] == "{" else []
+    )  # fields with an array as the last
+    if len(beside) > 1 and _ARRAY.search(clause) and not any(key in clause for key in beside):
         return True
     shown = _QUOTED_FORM.search(clause)
     if shown is not None and any(word[0] not in where for word in _LETTERS.finditer(shown["before"] + shown["after"])):

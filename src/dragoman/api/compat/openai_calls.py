@@ -163,10 +163,16 @@ def _named_target(model: str | None, http: Request, service: TranslationService)
 
 
 def _read_task(
-    messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int, form: AnswerForm
+    messages: Sequence[tuple[Role, str]], target: str | None, service: TranslationService, form: AnswerForm
 ) -> tuple[chat.Task, TextFormat]:
     """What the messages ask for in this form, and the texts' format. Raises what `chat.parse` and `Task.as_json` raise."""
-    task = chat.parse(messages, target, max_texts, has_schema=form.schema is not None)
+    task = chat.parse(
+        messages,
+        target,
+        service.settings.server.max_texts,
+        has_schema=form.schema is not None,
+        language_of=lambda text: service.calls.detect(text).language,
+    )
     if form.is_json:
         task = task.as_json(form.schema)
     return task, task.format
@@ -215,8 +221,7 @@ class Asked:
         `call_of` raise."""
         named = _named_target(model, http, service)
         try:
-            size, most = len(await http.body()), service.settings.server.max_texts
-            task, format_ = await worked(size, _read_task, messages, named, most, form)
+            task, format_ = await worked(len(await http.body()), _read_task, messages, named, service, form)
         except UnknownPrompt as error:
             mode = service.settings.openai.unknown_prompts
             if mode == "refuse" or (mode == "auto" and not isinstance(error, UnclearPrompt)):
