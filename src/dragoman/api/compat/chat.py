@@ -394,7 +394,9 @@ class _Request:
         is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first)
         is_bare = chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in message.strip()
         is_labelled = told and (chat_text.is_labelled(message) or chat_text.has_label(message))
-        is_open = not self.told and chat_text.is_open(message)
+        targets, named = chat_languages.read(message).targets, self.named
+        is_own = not targets or named is None or any(_is_same(one, named) for one in targets)
+        is_open = not self.told and is_own and chat_text.is_open(message)
         return is_heading or is_bare or is_labelled or is_open or _OWN_TASK.match(message) is not None
 
     def _target(self, own: AskedLanguages, about: str, text: str) -> str:

@@ -152,6 +152,9 @@ _NOW = re.compile(
     r"^[ \t#*]{0,9}(?P<line>(?:now|your turn|现在|今から|では|이제)\b[^\n:：]{0,200})[:：][ \t*]{0,9}\n",
     re.MULTILINE | re.IGNORECASE,
 )
+_HEADS_RULES = re.compile(
+    r"(?:要求|规则|規則|事项|\b(?:rules|requirements|guidelines|instructions))(?:如下| below)?[ \t]*\Z", re.IGNORECASE
+)
 _JSON_WITHIN = re.compile(r"[\[{](?=\s{0,80}[\[{\"])")
 _JSON_START = re.compile(r"(?:^|(?<=[:：.。]))[ \t]*(?=[\[{])", re.MULTILINE)
 
@@ -239,7 +242,7 @@ class _Scan:
         colon = _FIRST_LINE.match(self._message)
         if colon is None or _NAMED.search(colon["line"]) is not None:
             return None
-        if _said("context", re.split(r"[,，;；]", colon["line"])[-1]) and not _said("text", colon["line"][-20:]):
+        if _HEADS_RULES.search(colon["line"]) is not None:
             return None
         is_request = chat_languages.commands(colon["line"]) and chat_languages.read(colon["line"]).targets
         return self._behind_colon(colon) if is_request or self._told else None
