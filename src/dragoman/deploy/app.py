@@ -123,7 +123,7 @@ class Replica:
         self._lost = asyncio.create_task(self.service.lost())
         self._operators = OperatorPort(self.service, settings.server.operator_host)
         self._operators.start()
-        self._membership.serving(self._operators.address)
+        await self._membership.serving(self._operators.address)
         self._peers = Peers(directory, self.service, context.replica_tag)
 
     def __serve_build_asgi_app__(self) -> FastAPI:

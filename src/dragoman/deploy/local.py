@@ -222,7 +222,7 @@ class LocalServer:
         self._forward_logs()
         try:
             await self._until_stopping(self._start())
-            if self._stopping.is_set():
+            if self._directory is None:  # a signal came before there was a replica
                 return 0
             await self._until_stopping(self._watch())
             return await self._drain()
@@ -376,7 +376,7 @@ class LocalServer:
         await self._instruct("stop", {"stopped"}, config.STOP_S)
         if not self._second_signal.is_set():
             await asyncio.to_thread(self._run.stop_ray)
-        return 0 if drained and all(entry.state == "drained" for entry in drained) else 1
+        return 0 if drained is not None and all(entry.state == "drained" for entry in drained) else 1
 
     async def _instruct(self, instruction: Instruction, states: set[str], timeout_s: float) -> list[Entry] | None:
         """Wait for all replicas to be in one of these states; return their entries, or None after the time limit or a second
