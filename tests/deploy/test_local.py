@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -12,7 +13,7 @@ from typing import cast
 import pytest
 
 from dragoman.deploy import peers
-from dragoman.deploy.local import LocalServer, Progress, Run
+from dragoman.deploy.local import LOOPBACK, LocalServer, Progress, Run, hold_port
 from dragoman.deploy.peers import Directory, DirectoryClient, Entry, Instruction, Membership
 from dragoman.settings import Settings
 from tests.serving import fake_service
@@ -67,3 +68,13 @@ async def test_a_server_that_ends_while_it_starts_drains_the_replicas_that_serve
     assert calls[-1] == "stop_ray"
     for one in members:
         await one.leave()
+
+
+def test_a_port_that_a_server_holds_is_for_its_own_proxy_and_no_other_server_s() -> None:
+    with hold_port(0) as held:
+        port = held.getsockname()[1]
+        with hold_port(port) as other:
+            assert other.getsockname()[1] != port
+        with socket.create_server((LOOPBACK, port)) as listener, hold_port(port) as other:
+            assert listener.getsockname()[1] == port
+            assert other.getsockname()[1] != port
