@@ -26,7 +26,6 @@ from dragoman.engine.frames import frame, receive
 from dragoman.engine.hang import LOOK_S, HangWatch
 from dragoman.errors import EngineDead, EngineHung
 from dragoman.guard import guard_children
-from dragoman.heap import freeze_heap
 from dragoman.pipelines.fake import FakePipeline, circling
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, Delta, EngineSequence
@@ -250,7 +249,6 @@ async def _run(connection: socket.socket) -> None:
         stream_interval_s=plan.stream_interval_s,
     )
     await engine.start()
-    freeze_heap()  # as vLLM's process does; with many permanent objects garbage that has cycles is hardly ever collected
     tasks: dict[int, asyncio.Task[None]] = {}
     writer.write(frame(_Step()))
     stepping = asyncio.create_task(_report_steps(tasks, writer))
