@@ -19,6 +19,7 @@ import re
 import resource
 import sys
 import tempfile
+import traceback
 import zipfile
 from importlib import import_module
 from itertools import count
@@ -125,7 +126,11 @@ def fuzz_target(atheris: Any, name: str, target: Target, seconds: float, found: 
         if not process:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
-            run_target(atheris, name, target, seconds, found, [*limits, folder])
+            try:
+                run_target(atheris, name, target, seconds, found, [*limits, folder])
+            finally:  # a change has raised: what follows is the other process's
+                traceback.print_exc()
+                os._exit(1)
         _, status, used = os.wait4(process, 0)
         output.seek(0)
         said = output.read().decode(errors="replace")

@@ -501,7 +501,9 @@ def _change_element(random: Random, data: bytes) -> bytes:
         case _:  # another name
             other = _any(random, _NAME, data)
             new = other[1] if other else b"a"
-            return _spliced(data, *span, re.sub(rb"(</?)" + re.escape(name[1]) + rb"(?=[\s>/])", rb"\1" + new, element))
+            return _spliced(
+                data, *span, re.sub(rb"(</?)" + re.escape(name[1]) + rb"(?=[\s>/])", rb"\g<1>" + new, element)
+            )
 
 
 def _change_attribute(random: Random, data: bytes) -> bytes:
@@ -700,11 +702,11 @@ def changed_again(random: Random, data: bytes) -> bytes:
         entries = _read(data)
     except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, RuntimeError, EOFError, struct.error):
         return _change_bytes(random, data)
-    if random.random() < 0.1:
+    if entries and random.random() < 0.1:
         return _change_package(random, data)
     parts = [name for name in entries if name.endswith((".xml", ".rels", ".html", ".opf", ".ncx"))]
     if not parts:
         return _change_bytes(random, data)
-    (name,) = random.choices(parts, [min(len(entries[name]), 20_000) ** 0.5 for name in parts])
+    (name,) = random.choices(parts, [min(len(entries[name]) + 1, 20_000) ** 0.5 for name in parts])
     entries[name] = _changed(random, entries[name], _OF_XML)
     return package(entries, stored=("mimetype",))
