@@ -109,8 +109,7 @@ async def engine_killed_twice(scene: Scene) -> None:
 
 
 async def engine_of_vllm_killed(scene: Scene) -> None:
-    """`vllm serve` ends, and is started again. From the signal on calls have failed that it does not answer, as those of a server
-    that is killed."""
+    """`vllm serve` ends, and is started again. What it does not answer from the signal on has failed, as with a killed server."""
     [server] = scene.stage.servers
     with scene.load.ledger.outages.during(server.url):
         await engine_killed(scene)
