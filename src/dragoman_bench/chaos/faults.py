@@ -109,7 +109,7 @@ async def engine_killed_twice(scene: Scene) -> None:
 
 
 async def engine_of_vllm_killed(scene: Scene) -> None:
-    """`vllm serve` ends, and is started again. What it does not answer from the signal on has failed, as with a killed server."""
+    """`vllm serve` ends, and is started again. Calls that it leaves unanswered from the signal on have failed."""
     [server] = scene.stage.servers
     with scene.load.ledger.outages.during(server.url):
         await engine_killed(scene)
