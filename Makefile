@@ -73,7 +73,9 @@ results: setup  ## docs/results.md and the pages of journeys and tunes from resu
 	$(VENV)/bin/python benchmarks/results_page.py
 	$(VENV)/bin/python -m dragoman_bench.cli.chaos --render --out results/chaos.json --page docs/reliability.md
 	$(VENV)/bin/python -m dragoman_bench.cli.chaos --render --out results/chaos-real.json --page docs/reliability.md
+	$(VENV)/bin/python -m dragoman_bench.cli.chaos --render --out results/chaos-real-cpu.json --page docs/reliability.md
 	$(VENV)/bin/python -m dragoman_bench.cli.soak --render --out results/soak.json --page docs/reliability.md
+	$(VENV)/bin/python -m tests.fuzz.guided --out results/fuzz.json --page docs/reliability.md
 
 sbom:  ## dist/sbom-cpu.cdx.json and dist/THIRD-PARTY-cpu.md: what an installation consists of, with licences (ARGS="--engine cuda")
 	@$(PYTHON) scripts/sbom.py dist $(ARGS)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 
@@ -44,3 +48,39 @@ def test_later_garbage_is_freed_when_the_heap_is_frozen_again() -> None:
     assert there() is not None  # frozen garbage: such as an engine that crashed
     heap.freeze_heap()
     assert there() is None
+
+
+_ARENAS = """
+import ctypes, os, sys, tempfile
+from threading import Barrier, Thread
+from dragoman.heap import limit_arenas
+if sys.argv[1] == "limited":
+    limit_arenas()
+barrier = Barrier(9)
+def allocate():
+    ctypes.CDLL(None).malloc(1000)
+    barrier.wait()
+threads = [Thread(target=allocate) for _ in range(8)]
+for one in threads:
+    one.start()
+barrier.wait()
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+with tempfile.TemporaryFile() as file:
+    stream = ctypes.c_void_p(libc.fdopen(os.dup(file.fileno()), b"w"))
+    libc.malloc_info(0, stream)
+    libc.fflush(stream)
+    file.seek(0)
+    print(file.read().count(b"<heap "))
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="the C library is not glibc")
+def test_threads_share_a_few_arenas() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
+
+    def arenas(mode: str) -> int:
+        command = [sys.executable, "-c", _ARENAS, mode]
+        return int(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+
+    assert arenas("limited") <= heap.ARENAS < arenas("unlimited")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 LONGEST_S = 20.0
 """Of CPU time that a case may take; a worker has `documents.worker_timeout_s` for a file."""
+MEMORY_BYTES = 6 * 2**30
+"""Of address space, of a process that runs cases."""
 COLLECTS_EVERY = 200
 """Cases after which garbage is collected: exceptions hold what they came through."""
 

@@ -68,6 +68,11 @@ _TMX = b"""<?xml version="1.0"?><tmx version="1.4"><header srclang="en" segtype=
 <seg>The <bpt i="1">&lt;b&gt;</bpt>old<ept i="1"/> town <ph x="2"/></seg></tuv>
 <tuv xml:lang="ja-JP"><seg><bpt i="1"/>old<ept i="1"/> <ph x="2"/></seg></tuv></tu></body></tmx>"""
 
+_RETURNED = b"""<?xml version="1.0"?><xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file><body>
+<trans-unit id="0" approved="yes"><source>The <g id="1">old</g> town<x id="2"/></source>
+<target state="translated"><g id="1">Alte</g> <mrk mtype="seg">Stadt</mrk><x id="2"/></target></trans-unit>
+<trans-unit id="1"><source>Done</source><target state="new"/></trans-unit></body></file></xliff>"""
+
 # ---- markup
 
 _MARKUP: Mapping[str, bytes] = {
@@ -189,12 +194,13 @@ def _changed_body(random: Random, data: bytes) -> bytes:
 
 
 class Apis:
-    """The app over the fake pipeline, in an event loop that runs while a request does."""
+    """The app over the fake pipeline, in an event loop that runs while a request does. It starts with the first one: files need
+    none, and a process that has threads cannot be forked."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._service = fake_service()
-        self._client = self._loop.run_until_complete(self._start())
+        self._client: httpx.AsyncClient | None = None
 
     async def _start(self) -> httpx.AsyncClient:
         await self._service.start()
@@ -203,13 +209,16 @@ class Apis:
 
     def close(self) -> None:
         """Stop the app."""
-        self._loop.run_until_complete(self._client.aclose())
-        self._loop.run_until_complete(self._service.stop())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        if self._client is not None:
+            self._loop.run_until_complete(self._client.aclose())
+            self._loop.run_until_complete(self._service.stop())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
     def post(self, path: str, body: bytes) -> None:
         """Raises `AssertionError` for an answer that says the server has failed. 504: a deadline that the body names."""
+        if self._client is None:
+            self._client = self._loop.run_until_complete(self._start())
         request = self._client.post(path, content=body, headers={"Content-Type": "application/json"})
         answer = self._loop.run_until_complete(request)
         if answer.status_code >= 500 and answer.status_code != 504:
@@ -238,7 +247,7 @@ def _table(apis: Apis) -> dict[str, Target]:
     return {
         **files,
         "import tmx": Target([_TMX], changed_again, _read_tmx, _OF_FILES),
-        "import returned": Target(seeds()[1]["xlf"], changed_again, lambda data: [*returned.read(data)], _OF_FILES),
+        "import returned": Target([_RETURNED], changed_again, lambda data: [*returned.read(data)], _OF_FILES),
         "terms csv": Target([_ROWS], changed_text, _of_text(parse_csv), (DragomanError,)),
         "terms tsv": Target([_ROWS.replace(b",", b"\t")], changed_text, _of_text(parse_tsv), (DragomanError,)),
         **markup,

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from dragoman_bench.bench.measurement import Measurement
 from tests.fuzz import findings, guided
 from tests.fuzz.__main__ import fuzz
 from tests.fuzz.findings import finding
 from tests.fuzz.targets import Target, targets
+from tests.processes import ROOT
 
 
 @pytest.mark.acceptance
@@ -38,6 +40,14 @@ def test_a_corpus_keeps_its_smallest_files(tmp_path: Path, monkeypatch: pytest.M
     assert guided.kept("api /x?y") == []
     guided.keep("api /x?y", folder)
     assert guided.kept("api /x?y") == [b"b", b"cc"]
+
+
+def test_the_page_shows_the_published_results() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    results = Measurement.read(ROOT / "results" / "fuzz.json")
+    assert guided.shown_in(page, results) == page, "run make results"
+    with targets() as table:
+        assert {*results.data["targets"]} == {*table}
 
 
 def test_another_exception_and_too_much_time_are_findings_and_a_refusal_is_none(

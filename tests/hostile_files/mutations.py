@@ -351,7 +351,8 @@ en:
     of one line
   list:
   - An item
-  - &x key: Of an item
+  - &x
+    key: Of an item
   other:
     <<: *x
 """
@@ -421,6 +422,14 @@ _INSERTED = (
 )  # fmt: skip
 
 
+MOST_REPEATED_BYTES = 1_000_000
+"""That a change adds: the next one may repeat what the last one has made."""
+
+
+def _repeated(data: bytes, times: int) -> bytes:
+    return data * max(min(times, MOST_REPEATED_BYTES // max(len(data), 1)), 1)
+
+
 def _span(random: Random, data: bytes, most: int = 200) -> tuple[int, int]:
     start = random.randrange(len(data) + 1)
     return start, min(start + random.randrange(1, most), len(data))
@@ -466,7 +475,7 @@ def _change_element(random: Random, data: bytes) -> bytes:
     assert name
     match random.randrange(7):
         case 0:
-            return _spliced(data, *span, element * random.choice((2, 3, 50)))
+            return _spliced(data, *span, _repeated(element, random.choice((2, 3, 50))))
         case 1:
             return _spliced(data, *span, b"")
         case 2:  # moved into or before another one
@@ -479,7 +488,7 @@ def _change_element(random: Random, data: bytes) -> bytes:
             assert tag
             if tag[0].endswith(b"/>"):
                 return _spliced(data, *span, element[:-2] + b">" + element + b"</" + name[1] + b">")
-            times = random.choice((1, 2, 20, 300, 1_100))
+            times = max(min(random.choice((1, 2, 20, 300, 1_100)), MOST_REPEATED_BYTES // len(tag[0])), 1)
             return _spliced(data, *span, tag[0] * times + element + (b"</" + name[1] + b">") * times)
         case 4:  # without its content
             tag = _TAG.match(element)
@@ -492,7 +501,9 @@ def _change_element(random: Random, data: bytes) -> bytes:
         case _:  # another name
             other = _any(random, _NAME, data)
             new = other[1] if other else b"a"
-            return _spliced(data, *span, re.sub(rb"(</?)" + re.escape(name[1]) + rb"(?=[\s>/])", rb"\1" + new, element))
+            return _spliced(
+                data, *span, re.sub(rb"(</?)" + re.escape(name[1]) + rb"(?=[\s>/])", rb"\g<1>" + new, element)
+            )
 
 
 def _change_attribute(random: Random, data: bytes) -> bytes:
@@ -569,7 +580,7 @@ def _change_range(random: Random, data: bytes) -> bytes:
         case 0:
             return _spliced(data, start, stop, b"")
         case 1:
-            return _spliced(data, start, stop, data[start:stop] * random.choice((2, 30)))
+            return _spliced(data, start, stop, _repeated(data[start:stop], random.choice((2, 30))))
         case 2:
             at = random.randrange(len(data) + 1)
             return _spliced(data, at, at, data[start:stop])
@@ -592,7 +603,7 @@ def _change_line(random: Random, data: bytes) -> bytes:
         case 3:
             lines[at] = lines[at].rstrip(b"\r\n")
         case _:
-            lines.insert(at, lines[other] * 300)
+            lines.insert(at, _repeated(lines[other], 300))
     return b"".join(lines)
 
 
@@ -691,11 +702,11 @@ def changed_again(random: Random, data: bytes) -> bytes:
         entries = _read(data)
     except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, RuntimeError, EOFError, struct.error):
         return _change_bytes(random, data)
-    if random.random() < 0.1:
+    if entries and random.random() < 0.1:
         return _change_package(random, data)
     parts = [name for name in entries if name.endswith((".xml", ".rels", ".html", ".opf", ".ncx"))]
     if not parts:
         return _change_bytes(random, data)
-    (name,) = random.choices(parts, [min(len(entries[name]), 20_000) ** 0.5 for name in parts])
+    (name,) = random.choices(parts, [min(len(entries[name]) + 1, 20_000) ** 0.5 for name in parts])
     entries[name] = _changed(random, entries[name], _OF_XML)
     return package(entries, stored=("mimetype",))

@@ -26,6 +26,7 @@ from dragoman.engine.checkpoint import read_config
 from dragoman.engine.folders import check_folders
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.extras import missing_packages
+from dragoman.heap import limit_arenas
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.logs import configure_logging
 
@@ -92,6 +93,7 @@ def _run(settings: Settings, console: Console) -> int:
     if settings.model.path:
         read_config(settings.model.path)  # what is no model is reported before anything is imported or started
     _allow_files()
+    limit_arenas()
     forkserver.prepare(settings)  # what is imported below takes half a second
 
     import uvloop

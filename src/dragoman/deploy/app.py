@@ -27,6 +27,7 @@ from dragoman.api.app import create_app
 from dragoman.deploy import config, sharing
 from dragoman.deploy.peers import DirectoryClient, Entry, Membership, OperatorPort, Peers, failed
 from dragoman.errors import DragomanError, EngineDead
+from dragoman.heap import limit_arenas
 from dragoman.service.service import TranslationService
 from dragoman.settings import Settings
 from dragoman.sharedgpu import SharedGpu
@@ -91,6 +92,7 @@ class Replica:
     """A server that Ray runs in a process of its own."""
 
     async def __init__(self, args: dict[str, Any]) -> None:
+        limit_arenas()
         if folder := args.get("folder"):
             os.chdir(folder)
         context: Any = serve.get_replica_context()
@@ -123,7 +125,7 @@ class Replica:
         self._lost = asyncio.create_task(self.service.lost())
         self._operators = OperatorPort(self.service, settings.server.operator_host)
         self._operators.start()
-        self._membership.serving(self._operators.address)
+        await self._membership.serving(self._operators.address)
         self._peers = Peers(directory, self.service, context.replica_tag)
 
     def __serve_build_asgi_app__(self) -> FastAPI:

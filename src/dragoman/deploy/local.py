@@ -17,7 +17,6 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -40,6 +39,8 @@ log = logging.getLogger("dragoman.deploy")
 LOOPBACK = "127.0.0.1"
 TARGETS_FILE = Path(".dragoman/replicas.json")
 OBJECT_STORE_BYTES = 80 * 2**20  # about the least that Ray allows; nothing is put there
+STATS_PORT, METRICS_PORT, FALLBACK_PORT = 8404, 9101, 8500
+"""On loopback; others where these are in use."""
 POLL_S = 0.2
 SILENT_POLLS = 50
 """The number of failed polls in a row after which Ray counts as crashed."""
@@ -68,7 +69,8 @@ class Run:
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self.url, self.port = url_of(self._reserved), self._reserved.getsockname()[1]
         self.folder = Path(tempfile.mkdtemp(prefix="dragoman-", dir="/tmp"))  # sockets' paths have 107 bytes at most
-        self.stats_port = _free_port(8404)
+        self._held = {port: hold_port(port) for port in (STATS_PORT, METRICS_PORT, FALLBACK_PORT)}
+        self.stats_port = self._port(STATS_PORT)
         self.log_pipe = self.folder / "log"
         os.mkfifo(self.log_pipe, 0o600)
         self._set_environment()
@@ -95,10 +97,13 @@ class Run:
             "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(self.folder),
             "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(self.folder / "server-state"),
             "RAY_SERVE_HAPROXY_STATS_PORT": str(self.stats_port),
-            "RAY_SERVE_HAPROXY_METRICS_PORT": str(_free_port(9101)),
-            "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(_free_port(8500)),
+            "RAY_SERVE_HAPROXY_METRICS_PORT": str(self._port(METRICS_PORT)),
+            "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(self._port(FALLBACK_PORT)),
             haproxy.FRONTEND_HOST_VARIABLE: self.settings.server.host,
         }
+
+    def _port(self, preferred: int) -> int:
+        return self._held[preferred].getsockname()[1]
 
     def start_mps(self) -> None:
         """Start CUDA MPS for each GPU that engines share, if it can be used here. Blocks for some seconds.
@@ -188,16 +193,24 @@ class Run:
         """End all processes, and delete the folder."""
         self._end_mps()
         self._guard.close()
-        self._reserved.close()
+        for one in (self._reserved, *self._held.values()):
+            one.close()
 
 
-def _free_port(preferred: int) -> int:
-    """Return the port, or another one if it is in use."""
+def hold_port(preferred: int) -> socket.socket:
+    """Return a socket that holds the port, or another one if it is in use.
+
+    Another server's socket cannot hold it too. HAProxy and Ray, which ask for SO_REUSEADDR, can listen at it.
+    """
     for port in (preferred, 0):
-        with socket.socket() as trial:
-            with suppress(OSError):
-                trial.bind((LOOPBACK, port))
-                return trial.getsockname()[1]
+        held = socket.socket()
+        try:
+            held.bind((LOOPBACK, port))
+        except OSError:
+            held.close()
+        else:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            return held
     raise ConfigError(f"no port is free on {LOOPBACK}")
 
 
@@ -222,7 +235,7 @@ class LocalServer:
         self._forward_logs()
         try:
             await self._until_stopping(self._start())
-            if self._stopping.is_set():
+            if self._directory is None:  # a signal came before there was a replica
                 return 0
             await self._until_stopping(self._watch())
             return await self._drain()
@@ -376,7 +389,7 @@ class LocalServer:
         await self._instruct("stop", {"stopped"}, config.STOP_S)
         if not self._second_signal.is_set():
             await asyncio.to_thread(self._run.stop_ray)
-        return 0 if drained and all(entry.state == "drained" for entry in drained) else 1
+        return 0 if drained is not None and all(entry.state == "drained" for entry in drained) else 1
 
     async def _instruct(self, instruction: Instruction, states: set[str], timeout_s: float) -> list[Entry] | None:
         """Wait for all replicas to be in one of these states; return their entries, or None after the time limit or a second

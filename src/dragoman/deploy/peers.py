@@ -219,9 +219,11 @@ class Membership:
         """Start to report."""
         self._reporting = asyncio.create_task(self._report())
 
-    def serving(self, address: str) -> None:
-        """Report that the replica serves, with its operators' port at `address`."""
+    async def serving(self, address: str) -> None:
+        """Report that the replica serves, with its operators' port at `address`: before it gets a call, so that a server that
+        ends drains it."""
         self._entry = replace(self._entry, state="serving", address=address)
+        await self._report_once()
 
     async def leave(self) -> None:
         """End because the deployment stops this replica."""
@@ -239,13 +241,16 @@ class Membership:
 
     async def _report(self) -> None:
         while True:
-            try:
-                instruction = await self._directory.report(self._current())
-            except RayError as error:  # it is restarted, or the head node is gone
-                log.warning("the directory of replicas does not answer: %s", type(error).__name__)
-            else:
-                self._obey(instruction)
+            await self._report_once()
             await asyncio.sleep(REPORT_S)
+
+    async def _report_once(self) -> None:
+        try:
+            instruction = await self._directory.report(self._current())
+        except RayError as error:  # it is restarted, or the head node is gone
+            log.warning("the directory of replicas does not answer: %s", type(error).__name__)
+        else:
+            self._obey(instruction)
 
     def _obey(self, instruction: Instruction) -> None:
         state = self._entry.state

@@ -109,13 +109,15 @@ async def engine_killed_twice(scene: Scene) -> None:
 
 
 async def engine_of_vllm_killed(scene: Scene) -> None:
-    """`vllm serve` ends, and is started again."""
+    """`vllm serve` ends, and is started again. Calls that it leaves unanswered from the signal on have failed."""
     [server] = scene.stage.servers
-    await engine_killed(scene)
-    if server.process is not None:
-        with suppress(subprocess.TimeoutExpired):
-            await asyncio.to_thread(server.process.wait, ENDS_S)
-    await server.replace()
+    with scene.load.ledger.outages.during(server.url):
+        await engine_killed(scene)
+        if server.process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(server.process.wait, ENDS_S)
+        server.kill()
+        await server.start()
 
 
 async def engine_of_vllm_stopped(scene: Scene) -> None:

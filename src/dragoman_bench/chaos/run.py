@@ -224,9 +224,13 @@ def table(results: Measurement) -> Table:
 
 
 def shown_in(page: str, results: Measurement) -> str:
-    """Return a page's text with the results between its marks. Raises ConfigError if it has none."""
-    is_real = all(run["stage"] in REAL for run in results.data["runs"])
-    return with_part(page, "real" if is_real else "results", f"{conditions(results)}\n\n{markdown(table(results))}")
+    """Return a page's text with the results between its marks. Raises ConfigError if it has none.
+
+    There are parts for the fake engine, for vLLM's, and for `vllm serve` beside it.
+    """
+    stages = {run["stage"] for run in results.data["runs"]}
+    name = "beside" if "vllm" in stages else "real" if stages <= {*REAL} else "results"
+    return with_part(page, name, f"{conditions(results)}\n\n{markdown(table(results))}")
 
 
 def conditions(results: Measurement) -> str:

@@ -167,15 +167,8 @@ class ChaosServer:
         await self.start()
         self.outages.end(self.url, monotonic())
 
-    async def replace(self) -> None:
-        """What a supervisor does for a server that has ended or does not serve: kill what is left, and start it again."""
-        self.outages.begin(self.url, monotonic(), is_orderly=True)
-        self.kill()
-        await self.start()
-        self.outages.end(self.url, monotonic())
-
     def kill(self) -> None:
-        """At the end of a run, whatever its state; with its processes, of which an engine's may outlive it for a while."""
+        """Whatever its state; with its processes, of which an engine's may outlive it for a while."""
         if self.process is None or self.process.poll() is not None:
             return
         below = self.root.children(recursive=True)
