@@ -23,7 +23,6 @@ from dragoman.api.compat.chat_languages import tag_of as tag_of
 from dragoman.api.compat.chat_schema import Outline, outline
 from dragoman.api.compat.chat_text import SplitMessage
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnclearPrompt, UnknownPrompt
-from dragoman.text import detect
 from dragoman.types import (
     MAX_EXAMPLE_CHARACTERS,
     MAX_EXAMPLES,
@@ -410,8 +409,10 @@ class _Request:
         ):
             if len(tags) == 1:
                 return tags[0]
-            if len(tags) == 2 and _EITHER.search(self.told or about) and (tag := _other(tags, text)) is not None:
-                return tag
+            if len(tags) == 2 and _EITHER.search(self.told or about):
+                others = [one for one in tags if not _is_same(one, self.language_of(text[:_BEGINNING]) or one)]
+                if len(others) == 1:
+                    return others[0]
         several = ", ".join([*own.targets, *self.said.targets][:5])
         reason = (
             f"name several target languages, {several}" if several else "do not name a target language that is known"
@@ -425,15 +426,6 @@ _EITHER = re.compile(
     re.IGNORECASE,
 )
 """That an instruction asks for one of two languages, by that of the text."""
-
-
-def _other(tags: Sequence[str], text: str) -> str | None:
-    """The one of two languages in whose script a text is not, where it is in the other's."""
-    weights = detect.script_weights(text[:_BEGINNING])
-    shares = [
-        sum(weights.get(one, 0) for one in detect.scripts_of(tag)) / max(sum(weights.values()), 1) for tag in tags
-    ]
-    return tags[shares.index(min(shares))] if max(shares) > 0.6 and min(shares) < 0.3 else None
 
 
 def _is_same(one: str, other: str) -> bool:
