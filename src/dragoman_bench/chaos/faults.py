@@ -104,8 +104,9 @@ async def engine_killed_twice(scene: Scene) -> None:
     """An engine's process, and the next one that its server starts, before that serves."""
     server = scene.rng.choice(scene.stage.servers)
     known = {one.pid for one in server.below(scene.engine)}
-    _send(await _found(scene, scene.engine, of=server), signal.SIGKILL)
-    _send(await _found(scene, scene.engine, of=server, but=known), signal.SIGKILL)
+    first = await _found(scene, scene.engine, of=server)  # which may have come meanwhile
+    _send(first, signal.SIGKILL)
+    _send(await _found(scene, scene.engine, of=server, but={first.pid, *known}), signal.SIGKILL)
 
 
 async def engine_of_vllm_killed(scene: Scene) -> None:
