@@ -7,12 +7,13 @@ with the packaged model, `page-document.png`, which README shows, is of that.
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, FilePayload, Page, async_playwright, expect
 
 from tests.browser.conftest import (
     documents_serving,
@@ -78,6 +79,40 @@ async def pictures_of_review(page: Page, folder: Path) -> None:
     await page.screenshot(path=folder / "page-review.png")
 
 
+async def picture_of_import(page: Page, stage: Stage, folder: Path) -> None:
+    """What an XLIFF file has changed that a translator's tool has written: one translation, and one whose marks are gone."""
+    await open_document(page, stage, TEXT, "letter.md")
+    async with page.expect_download() as download:
+        await page.click("#download-xliff")
+    data = Path(await (await download.value).path()).read_text(encoding="utf-8")
+    targets = re.findall(r"<target[^>]*>(.*?)</target>", data)
+    last, marked = targets[-1], next(one for one in targets if "<g " in one)
+    changed = data.replace(f">{last}<", ">저는 중국에서 왔지만, 지금은 빈에 삽니다.<").replace(
+        f">{marked}<", ">기차가 곧 떠납니다.<"
+    )
+    file: FilePayload = {"name": "letter.xliff", "mimeType": "", "buffer": changed.encode()}
+    await page.set_input_files("#xliff", [file])
+    await expect(page.locator("#review-notes")).not_to_be_empty()
+    await page.screenshot(path=folder / "page-xliff.png")
+
+
+async def pictures_on_a_phone(browser: Browser, stage: Stage, folder: Path) -> None:
+    """A text, and a document of which a segment is edited, on a phone whose colours are dark."""
+    context = await browser.new_context(
+        viewport={"width": 390, "height": 844}, locale="en-GB", color_scheme="dark", has_touch=True, is_mobile=True
+    )
+    page = await context.new_page()
+    await open_page(page, stage)
+    await page.fill("#source", LETTER)
+    await expect(page.locator("#output[data-phase=done]")).not_to_be_empty()
+    await page.screenshot(path=folder / "page-phone-text.png")
+    await open_document(page, stage, TEXT, "letter.md")
+    await page.locator(".segment .pencil").nth(2).click()
+    await expect(page.locator(".segment .field")).to_be_focused()
+    await page.screenshot(path=folder / "page-phone-document.png")
+    await context.close()
+
+
 async def pictures_of_collections(page: Page, stage: Stage, folder: Path) -> None:
     """A glossary with a term that is edited, and what the edits of the document have added to a memory."""
     await page.goto(f"{stage.url}#glossaries")
@@ -106,8 +141,10 @@ async def main(folder: Path, packaged_url: str | None = None) -> None:
                 if packaged_url:
                     await open_document(page, stage, TEXT, "letter.md")
                 await pictures_of_review(page, folder)
+                await picture_of_import(page, stage, folder)
                 await pictures_of_collections(page, stage, folder)
                 await pictures_of_texts(browser, stage, folder)
+                await pictures_on_a_phone(browser, stage, folder)
                 await picture_of_engine(page, stage, folder)
         await browser.close()
 
