@@ -68,6 +68,11 @@ async def test_segments_are_searched_filtered_and_replaced_after_a_look(review: 
     await expect(row(review, 1).locator(".text")).to_contain_text("ko:Eva")
     await expect(row(review, 1)).to_have_attribute("data-edited", "")
     await expect(row(review, 1)).not_to_have_attribute("data-reviewed", "")
+    await review.click("#replace-undo")
+    await expect(row(review, 1).locator(".text")).to_contain_text("ko:Anna")
+    await expect(row(review, 1)).not_to_have_attribute("data-edited", "")
+    await review.click("#replace-undo")  # of the step back
+    await expect(row(review, 1)).to_have_attribute("data-edited", "")
 
     await review.fill("#replacement", "Ina")
     await review.fill("#find-text", "ko")

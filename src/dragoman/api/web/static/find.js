@@ -29,6 +29,7 @@ export class Find {
     this.preview = byId("replacements");
     this.opener = byId("replace-open");
     this.apply = byId("replace-apply");
+    this.undo = byId("replace-undo");
     this.listen();
   }
 
@@ -47,6 +48,7 @@ export class Find {
     });
     this.preview.addEventListener("change", () => this.describe());
     this.apply.addEventListener("click", () => this.replace());
+    this.undo.addEventListener("click", () => this.edit(this.reverse));
   }
 
   /** Begin with a document, without a search. @param {string} target language */
@@ -117,7 +119,7 @@ export class Find {
     this.looking?.abort();
     this.changes = [];
     this.preview.replaceChildren();
-    this.apply.hidden = true;
+    this.apply.hidden = this.undo.hidden = true;
     say(byId("replace-status"), "");
   }
 
@@ -166,19 +168,28 @@ export class Find {
     return this.changes.length === MOST_PREVIEWED ? ` ${t("review.more_changes")}` : "";
   }
 
-  async replace() {
-    this.apply.disabled = true;
+  replace() {
+    return this.edit(this.chosen.map(({ segment: { n, translation, reviewed }, replaced }) => ({ n, translation: replaced, was: translation, reviewed })));
+  }
+
+  /** Change segments, and offer to take that back. */
+  async edit(edits) {
+    this.apply.disabled = this.undo.disabled = true;
     const { more } = this;
-    const edits = this.chosen.map(({ segment: { n, translation, reviewed }, replaced }) => ({ n, translation: replaced, was: translation, reviewed }));
     try {
       const { segments, conflicts } = await server.editSegments(this.id, edits);
       this.forget();
       const others = conflicts.length ? ` ${t("review.conflicts", { count: conflicts.length })}` : "";
       say(byId("replace-status"), t("review.replaced", { count: segments.length }) + others + more);
+      const changed = edits.filter(({ n }) => !conflicts.includes(n));
+      this.reverse = changed.map(({ n, translation, was, reviewed }) => ({ n, translation: was, was: translation, reviewed }));
+      this.undo.hidden = !changed.length;
       this.onReplaced(segments);
     } catch (error) {
       this.apply.disabled = false;
       this.onError(error);
+    } finally {
+      this.undo.disabled = false;
     }
   }
 }
