@@ -91,6 +91,25 @@ async def test_segments_are_searched_filtered_and_replaced_after_a_look(review: 
     await expect(numbers(review)).to_have_count(4)
 
 
+async def test_what_was_replaced_is_shown_though_an_answer_from_before_comes_after_it(review: Page) -> None:
+    held = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        answer = await route.fetch()
+        await held.wait()
+        await route.fulfill(response=answer)
+
+    await review.route("**/segments?n=*", late)
+    await review.fill("#find-text", "Anna")
+    await review.click("#replace-open")
+    await review.fill("#replacement", "Eva")
+    await review.keyboard.press("Enter")
+    await review.click("#replace-apply")
+    await expect(review.locator("#replace-status")).to_have_text("2 segments changed.")
+    held.set()
+    await expect(review.locator(".segment[data-edited]")).to_have_count(2)
+
+
 async def test_the_keyboard_alone_goes_through_segments_saves_reviews_and_restores(review: Page) -> None:
     await row(review, 1).focus()
     await review.keyboard.press("ArrowDown")

@@ -148,7 +148,7 @@ export class SegmentList {
 
   /** Some segments were changed: show what is in sight of them. */
   changed(segments) {
-    for (const segment of segments) this.pages[Math.floor(this.placeOf(segment.n) / PER_PAGE)]?.rows.get(segment.n)?.show(segment);
+    for (const segment of segments) this.pages[Math.floor(this.placeOf(segment.n) / PER_PAGE)]?.take(segment);
     this.onEdited();
   }
 
@@ -194,6 +194,7 @@ class Page {
     this.length = length;
     this.rows = new Map();
     this.loading = null;
+    this.answers = new Set(); // that are on their way, each with the segments that were changed meanwhile
     this.isAwaited = false;
     this.element = el("div", { role: "rowgroup", class: "page", "data-page": String(at) });
     this.element.style.minHeight = `${length * ESTIMATED_ROW_REM}rem`;
@@ -210,14 +211,23 @@ class Page {
   }
 
   async load() {
-    const segments = await this.list.load(this.at * PER_PAGE, this.length);
+    const changed = new Map();
+    this.answers.add(changed);
+    const segments = await this.list.load(this.at * PER_PAGE, this.length).finally(() => this.answers.delete(changed));
     if (!this.loading) return; // emptied meanwhile
-    for (const segment of segments) {
+    for (const one of segments) {
+      const segment = changed.get(one.n) ?? one;
       const known = this.rows.get(segment.n);
       if (known) known.show(segment);
       else this.add(segment);
     }
     this.element.style.minHeight = "";
+  }
+
+  /** A segment that was changed; an answer that is on its way may have it as it was before. */
+  take(segment) {
+    for (const changed of this.answers) changed.set(segment.n, segment);
+    this.rows.get(segment.n)?.show(segment);
   }
 
   add(segment) {
