@@ -547,9 +547,7 @@ async def test_source_and_translation_stay_beside_each_other_when_they_are_long(
 
 async def test_a_translation_that_is_longer_than_its_source_is_whole_on_a_phone(live: Page) -> None:
     await live.set_viewport_size({"width": 390, "height": 844})
-    await live.fill(
-        "#source", "a b c d e f g h i j k l m n o p q r s t u v w x y z"
-    )  # each word gets some letters more
+    await live.fill("#source", " ".join("abcdefghijklmnopqrstuvwxyz"))  # each word gets some letters more
     await expect(live.locator("#output[data-phase=done]")).to_contain_text("z")
     assert await live.evaluate("output.scrollHeight <= output.clientHeight")
 

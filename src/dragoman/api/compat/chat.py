@@ -241,7 +241,7 @@ class _Request:
             self._check_text()
         if described.target is not None:
             own = AskedLanguages(True, (described.target,), described.source)
-        target = self._target(own, *((part.about, part.text) if part is not None else ("", self.message)))
+        target = self._target(own, part)
         if part is None and form is None and described.target is None:
             self._check_language(target)
         source = own.source or (self.said.source if described.target is None else None)
@@ -388,17 +388,22 @@ class _Request:
 
     def _is_unread(self) -> bool:
         """Whether a message has a request in a place where texts have none: on a line of its own, or before a text's label."""
-        message, told = self.message, chat_languages.tells(self.message)
+        message = self.message
         first = message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
-        is_heading = first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first)
-        is_bare = chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in message.strip()
-        is_labelled = told and (chat_text.is_labelled(message) or chat_text.has_label(message))
-        targets, named = chat_languages.read(message).targets, self.named
-        is_own = not targets or named is None or any(_is_same(one, named) for one in targets)
-        is_open = not self.told and is_own and chat_text.is_open(message)
-        return is_heading or is_bare or is_labelled or is_open or _OWN_TASK.match(message) is not None
+        return (
+            (first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first))
+            or (chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in message.strip())
+            or (chat_languages.tells(message) and (chat_text.is_labelled(message) or chat_text.has_label(message)))
+            or (not self.told and chat_text.is_open(message) and self._may_be_asked(message))
+            or _OWN_TASK.match(message) is not None
+        )
 
-    def _target(self, own: AskedLanguages, about: str, text: str) -> str:
+    def _may_be_asked(self, message: str) -> bool:
+        """Whether a message names the target that the request names besides it, or none."""
+        targets, named = chat_languages.read(message).targets, self.named
+        return not targets or named is None or any(_is_same(one, named) for one in targets)
+
+    def _target(self, own: AskedLanguages, part: SplitMessage | None) -> str:
         """The language to translate into. Raises `UnknownPrompt` where the messages name none, or several."""
         common = [one for one in own.targets if one in self.said.targets]
         for tags in (
@@ -409,8 +414,10 @@ class _Request:
         ):
             if len(tags) == 1:
                 return tags[0]
+            about, text = (part.about, part.text) if part is not None else ("", self.message)
             if len(tags) == 2 and _EITHER.search(self.told or about):
-                others = [one for one in tags if not _is_same(one, self.language_of(text[:_BEGINNING]) or one)]
+                language = self.language_of(text[:_BEGINNING])
+                others = [one for one in tags if language is not None and not _is_same(one, language)]
                 if len(others) == 1:
                     return others[0]
         several = ", ".join([*own.targets, *self.said.targets][:5])

@@ -371,7 +371,7 @@ def _templates(about: str, has: str) -> str | None:
         is_label = label_kind(one["name"]) != "context" and not chat_languages.begins(one["name"])
         if is_filled and is_label and one["name"].strip(" *") not in has:
             return one[0]
-    about = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], about)
+    about = _without_places(about)
     for one in islice(_SHOWN_ANSWER.finditer(about), _MAX_MARKS):
         sign = r"\d" if one["sign"].isdigit() else re.escape(one["sign"])
         if re.search(sign, has) is None and chat_languages.tag_of(one["sign"]) is None:
@@ -387,7 +387,7 @@ def _shown_forms(about: str, has: str) -> str | None:
         if not is_marked and _FORM.search(one["head"]) is None:
             continue
         kept = (line for line in lines if is_marked or line.endswith(":") or words("asks").search(line) is None)
-        shown = _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], "\n".join(kept))
+        shown = _without_places("\n".join(kept))
         if any(word[0] not in has for word in _LETTERS.finditer(shown)):
             return one[0]
     for one in islice(_FORM_OF_LABELS.finditer(about), _MAX_MARKS):
@@ -400,6 +400,11 @@ def _shown_forms(about: str, has: str) -> str | None:
         if is_shown and one["between"].strip() not in has:
             return one[0]
     return None
+
+
+def _without_places(shown: str) -> str:
+    """What is shown of an answer, without the places for its translations."""
+    return _FILLED.sub(lambda found: "" if _is_of_translation(found[0]) else found[0], shown)
 
 
 def _is_of_translation(place: str) -> bool:
@@ -525,9 +530,8 @@ def _wants_shape(one: _Demand, frame: str, where: str) -> bool:
         return False
     if any(pattern.search(clause) and not sign.search(where) for pattern, sign in signs()):
         return True
-    beside = (
-        _KEY.findall(frame.partition("[")[0]) if frame.lstrip()[:1] == "{" else []
-    )  # fields with an array as the last
+    # an array that is the last of an answer's fields
+    beside = _KEY.findall(frame.partition("[")[0]) if frame.lstrip()[:1] == "{" else []
     if len(beside) > 1 and _ARRAY.search(clause) and not any(key in clause for key in beside):
         return True
     shown = _QUOTED_FORM.search(clause)
