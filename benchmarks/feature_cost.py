@@ -8,11 +8,15 @@ Messages of catalogues (`dragoman eval --adapt`) are translated by servers that 
     dragoman, three examples      the same server; requests use the memory, which has the other messages of the catalogues
     dragoman, no confidence       without the tokens' log-probabilities
     dragoman, KV cache auto       with a KV cache for the texts that the first server has recorded
+    dragoman, two engines         two servers, each with an engine, on the same GPU (`--replicas 2/gpu`)
+    …, three examples             the same two; requests use the memory
     vllm serve                    the same prompts as token ids
     vllm serve, three examples    the same prompts with the same three examples
     dragoman before vllm serve    a dragoman without an engine in front of it (`--engine-url`)
 
 Each load is one closed loop: `--warmup` seconds, then `--window` seconds in which answers count. All are sent the same texts.
+`--servers` chooses some of them. At the end some texts are sent to the first server twice, and to the two engines: how many
+outputs are equal.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import combinations
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -49,13 +54,19 @@ from replicas import numbers
 EXAMPLES, LEAST = 3, 60.0
 _ENTRIES = 1_000  # of one call
 _RECORDED = 400  # texts before the KV cache is sized by them
+_COMPARED = 500  # texts whose outputs are compared
 PLAIN, WITH_EXAMPLES, UNCALIBRATED = "dragoman", "dragoman, three examples", "dragoman, no confidence"
 SMALL, DIRECT, DIRECT_EXAMPLES = "dragoman, KV cache auto", "vllm serve", "vllm serve, three examples"
 ELSEWHERE = "dragoman before vllm serve"
+TWO, TWO_EXAMPLES = "dragoman, two engines", "dragoman, two engines, three examples"
+SERVERS = {"uncalibrated": UNCALIBRATED, "small": SMALL, "two": TWO, "vllm": DIRECT, "front": ELSEWHERE}
+"""What is measured beside the first server, by the names of `--servers`."""
 BESIDE = {
     WITH_EXAMPLES: (PLAIN, DIRECT_EXAMPLES),
     PLAIN: (UNCALIBRATED, DIRECT),
     SMALL: (PLAIN,),
+    TWO: (PLAIN, DIRECT),
+    TWO_EXAMPLES: (TWO, WITH_EXAMPLES, DIRECT_EXAMPLES),
     ELSEWHERE: (DIRECT,),
     DIRECT_EXAMPLES: (DIRECT,),
 }
@@ -89,7 +100,7 @@ class Asker:
     def __init__(self, name: str, server: RunningServer, session: aiohttp.ClientSession, model: str) -> None:
         self.name, self.server = name, server
         self._session, self._model = session, model
-        self._has_examples = name in (WITH_EXAMPLES, DIRECT_EXAMPLES)
+        self._has_examples = name in (WITH_EXAMPLES, TWO_EXAMPLES, DIRECT_EXAMPLES)
         self.is_vllm = name in (DIRECT, DIRECT_EXAMPLES)
 
     def body(self, text: Text, stop_ids: Sequence[int]) -> tuple[str, dict[str, Any]]:
@@ -101,7 +112,10 @@ class Asker:
         body = {"text": text.source, "source": SOURCE, "target": text.target, "memory": memory}
         return "/v1/translate", body
 
-    async def ask(self, text: Text, stop_ids: Sequence[int], cell: Cell, counted_s: tuple[float, float]) -> None:
+    async def ask(
+        self, text: Text, stop_ids: Sequence[int], cell: Cell, counted_s: tuple[float, float]
+    ) -> dict[str, Any]:
+        """Return the answer; empty where none was counted."""
         path, body = self.body(text, stop_ids)
         began_s = monotonic()
         try:
@@ -111,15 +125,16 @@ class Asker:
         except (aiohttp.ClientError, TimeoutError):
             failed, answer = True, {}
         if not counted_s[0] <= monotonic() < counted_s[1]:
-            return
+            return {}
         if failed:
             cell.errors += 1
-            return
+            return {}
         cell.latencies_s.append(monotonic() - began_s)
         cell.prompt_tokens += (answer.get("usage") or {}).get("prompt_tokens", 0)
         for one in answer.get("translations", []):
             cell.with_examples += bool(one.get("examples"))
             cell.remembered += bool(one.get("memory"))
+        return answer
 
 
 async def load(
@@ -221,29 +236,76 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
         await remember(session, plain.url, memories)
         askers = [Asker(name, plain, session, options.model) for name in (PLAIN, WITH_EXAMPLES)]
         await warm_up(askers, texts, stop_ids)
-        server = await started(UNCALIBRATED, dragoman(UNCALIBRATED, **{"token-logprobs": "false"}))
-        askers.append(Asker(UNCALIBRATED, server, session, options.model))
-        small = await started(SMALL, dragoman(SMALL, **{"kv-cache-memory-bytes": "auto"}, **traffic))
-        askers.append(Asker(SMALL, small, session, options.model))
-        vllm = await started(DIRECT, vllm_serve(DIRECT, options.model, {**engine, "disable-uvicorn-access-log": True}))
-        askers += [Asker(name, vllm, session, options.model) for name in (DIRECT, DIRECT_EXAMPLES)]
-        front = {"model": options.model, "profile": options.profile, "engine-url": vllm.url, "remote-slots": 1024}
-        server = await started(ELSEWHERE, dragoman_serve(ELSEWHERE, front, logs / "front.log"))
-        askers.append(Asker(ELSEWHERE, server, session, options.model))
+        commands = {
+            UNCALIBRATED: dragoman(UNCALIBRATED, **{"token-logprobs": "false"}),
+            SMALL: dragoman(SMALL, **{"kv-cache-memory-bytes": "auto"}, **traffic),
+            TWO: dragoman(TWO, replicas="2/gpu", **memory),
+            DIRECT: vllm_serve(DIRECT, options.model, {**engine, "disable-uvicorn-access-log": True}),
+        }
+        servers = {name: await started(name, commands[name]) for name in commands if name in options.servers}
+        if ELSEWHERE in options.servers:
+            url = servers[DIRECT].url
+            front = {"model": options.model, "profile": options.profile, "engine-url": url, "remote-slots": 1024}
+            servers[ELSEWHERE] = await started(ELSEWHERE, dragoman_serve(ELSEWHERE, front, logs / "front.log"))
+        more = {TWO: TWO_EXAMPLES, DIRECT: DIRECT_EXAMPLES}
+        askers += [
+            Asker(way, server, session, options.model)
+            for name, server in servers.items()
+            for way in filter(None, (name, more.get(name)))
+        ]
         await warm_up(askers, texts, stop_ids)
-        for turn in range(options.turns):
-            for clients in options.clients:
-                for asker in askers if turn % 2 == 0 else reversed(askers):
-                    row = {"turn": turn, "clients": clients, "server": asker.name}
-                    row |= await load(asker, texts, stop_ids, clients, options)
-                    data["rows"].append(row)
-                    data["compared"] = compared(data["rows"])
-                    print(json.dumps(row), flush=True)
-                    found.write(options.out)
-        for name, of_name in ((PLAIN, plain), (SMALL, small)):
-            async with session.get(f"{of_name.url}/v1/stats", raise_for_status=True) as reply:
-                data["preemptions"][name] = (await reply.json())["engine"]["preemptions"]
+        await in_turn(askers, texts, stop_ids, found, options)
+        for name, server in {PLAIN: plain, **servers}.items():
+            if name in (PLAIN, SMALL):
+                async with session.get(f"{server.url}/v1/stats", raise_for_status=True) as reply:
+                    data["preemptions"][name] = (await reply.json())["engine"]["preemptions"]
+        same = [asker for asker in askers if asker.name in (PLAIN, TWO)]
+        data["equal"] = await equal_outputs([same[0], *same], texts[:_COMPARED], stop_ids)
     found.write(options.out)
+
+
+async def in_turn(
+    askers: Sequence[Asker],
+    texts: Sequence[Text],
+    stop_ids: Sequence[int],
+    found: Measurement,
+    options: argparse.Namespace,
+) -> None:
+    """Measure all loads in turn; in every second turn the servers in reverse."""
+    data = found.data
+    for turn in range(options.turns):
+        for clients in options.clients:
+            for asker in askers if turn % 2 == 0 else reversed(askers):
+                row = {"turn": turn, "clients": clients, "server": asker.name}
+                row |= await load(asker, texts, stop_ids, clients, options)
+                data["rows"].append(row)
+                data["compared"] = compared(data["rows"])
+                print(json.dumps(row), flush=True)
+                found.write(options.out)
+
+
+async def equal_outputs(
+    askers: Sequence[Asker], texts: Sequence[Text], stop_ids: Sequence[int]
+) -> list[dict[str, Any]]:
+    """The texts to each in turn, 16 at a time: for each two, how many translations are equal."""
+    outputs: list[list[str]] = []
+    for asker in askers:
+        slots = asyncio.Semaphore(16)
+
+        async def one(text: Text, asker: Asker = asker, slots: asyncio.Semaphore = slots) -> str:
+            async with slots:
+                answer = await asker.ask(text, stop_ids, Cell(), (0.0, inf))
+                return answer["translations"][0]["text"] if answer else ""
+
+        outputs.append([*await asyncio.gather(*map(one, texts))])
+    return [
+        {
+            "servers": [askers[first].name, askers[second].name],
+            "texts": len(texts),
+            "equal": sum(a == b for a, b in zip(outputs[first], outputs[second], strict=True)),
+        }
+        for first, second in combinations(range(len(askers)), 2)
+    ]
 
 
 async def warm_up(askers: Sequence[Asker], texts: Sequence[Text], stop_ids: Sequence[int]) -> None:
@@ -288,6 +350,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--targets", type=lambda text: text.split(","), default=["de", "fr", "ja"])
     parser.add_argument("--number", type=int, default=200, help="texts of each language and band of similarity")
     parser.add_argument("--clients", type=numbers, default=[25, 128, 256])
+    parser.add_argument(
+        "--servers",
+        type=lambda text: [SERVERS[name] for name in text.split(",")],
+        default=[*SERVERS.values()],
+        help=f"some of {', '.join(SERVERS)}; front needs vllm",
+    )
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--warmup", type=float, default=1.5, help="seconds")
     parser.add_argument("--window", type=float, default=4.0, help="seconds")
