@@ -28,6 +28,7 @@ PARTS = {
     "held out of the second list": HELD_OUT[2],
     "held out of the third list": HELD_OUT[3],
     "held out of the fourth list": HELD_OUT[4],
+    "held out of the fifth list": HELD_OUT[5],
 }
 
 

@@ -215,6 +215,7 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
     own = {**engine, "model": options.model, "profile": options.profile}
     traffic = {"traffic-folder": str(logs / "traffic")}
     memory = {"storage-url": f"sqlite:///{logs}/dragoman.db"}
+    of_two = {"storage-url": f"sqlite:///{logs}/two.db"}
 
     async with AsyncExitStack() as stack:
         timeout = aiohttp.ClientTimeout(total=120)
@@ -239,10 +240,12 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
         commands = {
             UNCALIBRATED: dragoman(UNCALIBRATED, **{"token-logprobs": "false"}),
             SMALL: dragoman(SMALL, **{"kv-cache-memory-bytes": "auto"}, **traffic),
-            TWO: dragoman(TWO, replicas="2/gpu", **memory),
+            TWO: dragoman(TWO, replicas="2/gpu", **of_two),
             DIRECT: vllm_serve(DIRECT, options.model, {**engine, "disable-uvicorn-access-log": True}),
         }
         servers = {name: await started(name, commands[name]) for name in commands if name in options.servers}
+        if TWO in options.servers:
+            await remember(session, servers[TWO].url, memories)
         if ELSEWHERE in options.servers:
             url = servers[DIRECT].url
             front = {"model": options.model, "profile": options.profile, "engine-url": url, "remote-slots": 1024}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import signal
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
@@ -292,6 +293,8 @@ async def _drive_part(connection: Connection, job: Job, clock: Clock) -> Sent:
             connection.send(tally)
 
     loop.add_reader(connection.fileno(), stop_requested)
+    # uvloop has made the pipe non-blocking: records that fill it would be cut off by an error
+    os.set_blocking(connection.fileno(), True)
     reporter = asyncio.create_task(report())
     try:
         return await drive(job, clock, tally, stop)
