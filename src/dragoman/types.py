@@ -272,6 +272,7 @@ class Chat:
 
     messages: tuple[tuple[Role, str], ...]
     max_tokens: int | None = None  # of the answer, as the client limits it
+    is_json: bool = False  # the answer is to be a JSON object
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 `programs.json`: the programs, with the file of their public source that was read, at its commit, in five lists: the second
 to the fifth (`"list": 2`) were each made after the held-out part of the one before had been looked at, or measured and built
-on. `held_out`: the sha256 of the name, read as a number, is divisible by three, in the second list by two, in the fourth and fifth by
-one: all of them are held out. Programs of the fifth whose repository is not known are `unknown/…`. These requests are looked at only to measure. `programs.jsonl`: the requests of the others, a line
-for each form that a program sends.
+on. `held_out`: the sha256 of the name, read as a number, is divisible by three, in the second list by two, in the fourth and
+fifth by one: all of them are held out. Programs of the fifth whose repository is not known are `unknown/…`. These requests are
+looked at only to measure. `programs.jsonl`: the requests of the others, a line for each form that a program sends.
 `forms.jsonl`: forms whose program is not named. Sentences are written anew; structure, markers, order and fields are those
 of the source. A line has:
 
@@ -87,9 +87,11 @@ def file_of(program: Mapping[str, Any]) -> Path:
 
 
 def mark(sequence: EngineSequence) -> str:
-    """The answer of a fake model: the text in the last message of its prompt, with a mark before it."""
+    """The answer of a fake model: the text in the last message of its prompt, with a mark before it; JSON to a chat that it is
+    given as it is."""
     said = prompt_of(sequence).rpartition("<|im_start|>user\n")[2].partition("<|im_end|>")[0]
-    return "~" + before_text().sub("", said, count=1)
+    text, count = before_text().subn("", said, count=1)
+    return f"~{text}" if count else '{"an answer": "to a chat"}'
 
 
 @cache

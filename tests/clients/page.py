@@ -143,10 +143,9 @@ def program_requests(results: dict[str, Any]) -> str:
                 for outcome in ("right", "passed")
                 for model in ("dragoman", "dragoman/LANG")
             ]
-            link = f"[{name}](https://github.com/{name})"
-            rows.append(
-                [link, one["kind"], ", ".join(one["api"]), one["commit"][:7], str(len(found)), *map(str, counts)]
-            )
+            link = f"[{name}](https://github.com/{name})" if one["commit"] else name.removeprefix("unknown/")
+            source = one["commit"][:7] if one["commit"] else "not named"
+            rows.append([link, one["kind"], ", ".join(one["api"]), source, str(len(found)), *map(str, counts)])
     shares = [
         [part, one["of"], str(one["requests"]), *(str(one[name]) for name in ("right", "passed", "refused", "garbage"))]
         for part, table in results["tables"].items()

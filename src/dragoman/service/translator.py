@@ -17,6 +17,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from dragoman.errors import UnclearPrompt
 from dragoman.pipelines.base import Pipeline
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
@@ -24,6 +25,7 @@ from dragoman.service.outputs import CallContext, Output, SegmentTranslator, is_
 from dragoman.service.planner import UNDETERMINED, UNTRANSLATED, Planner, TextJob
 from dragoman.telemetry import requests
 from dragoman.text import checks
+from dragoman.text.commentary import json_object
 from dragoman.text.confidence import ConfidenceModel, uncalibrated
 from dragoman.types import (
     Chat,
@@ -308,9 +310,11 @@ class Translator:
                         await pace.pause()
 
     async def _chat_events(self, call: CallContext, request: TranslationRequest, chat: Chat) -> AsyncGenerator[Event]:
-        """Give a chat to the model as it is. Its answer is not checked: nobody knows what was asked for."""
+        """Give a chat to the model as it is. Its answer is not checked, as nobody knows what was asked for, but for being JSON
+        where it has to be; raises `UnclearPrompt` where it is not."""
         sequence = await call.wait_for(self.planner.chat_sequence(request, chat))
-        items = self._chat_items(call, sequence)
+        is_shown_as_it_comes = call.streamed and not chat.is_json
+        items = self._chat_items(call, sequence, streamed=is_shown_as_it_comes)
         if call.slots.refusal is not None:  # it is answered without the engine, or refused
             items = _replayed([item async for item in items])
         yield Planned()
@@ -325,11 +329,12 @@ class Translator:
                     yield TextDelta(0, item.text)
         if completion is None:
             raise AssertionError("a stream ended without a completion")
-        if call.streamed and not is_shown:  # it was in the cache
-            yield TextDelta(0, completion.text)
+        text = _json_answer(completion.text) if chat.is_json else completion.text
+        if call.streamed and not is_shown:  # it was in the cache, or is shown as a whole
+            yield TextDelta(0, text)
         characters = sum(map(len, request.texts))
         translation = Translation(
-            completion.text,
+            text,
             UNDETERMINED,
             False,
             completion.reason,
@@ -339,7 +344,9 @@ class Translator:
         )
         yield TextDone(0, translation)
 
-    async def _chat_items(self, call: CallContext, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
+    async def _chat_items(
+        self, call: CallContext, sequence: EngineSequence, *, streamed: bool
+    ) -> AsyncGenerator[Delta | Completion]:
         """Generate the answer of a chat, in a slot that is released with the call, or when a stream is generated.
 
         Where the call takes no slot, nothing comes between the question whether it needs the engine and its answer.
@@ -352,7 +359,7 @@ class Translator:
                 span.submit(sequence)
             if call.slots.refusal is not None:
                 await call.wait_for(self.segments.refuse_unless_cached(call, key, sequence))
-            if not call.streamed:
+            if not streamed:
                 answer = pipeline.generate(sequence) if key is None else cache.generate(key, sequence, pipeline)
                 completion = await call.wait_for(answer)
                 if span is not None:
@@ -494,6 +501,17 @@ class Translator:
                     await start(work)
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
+
+
+def _json_answer(answer: str) -> str:
+    """The JSON object that a model's answer to a chat is, without what is around it. Raises `UnclearPrompt` for others."""
+    if (found := json_object(answer)) is None:
+        raise UnclearPrompt(
+            "the messages are not understood, and the model, which was given them as they are, did not answer with the JSON "
+            "object that the request wants",
+            param="messages",
+        )
+    return found
 
 
 async def _replayed(items: Sequence[T]) -> AsyncGenerator[T]:

@@ -11,6 +11,8 @@ import tomllib
 from functools import lru_cache
 from importlib import resources
 
+import orjson
+
 from dragoman import languages
 from wholetext.markup.spans import without_spans
 
@@ -63,6 +65,17 @@ def without_commentary(source: str, output: str, target: str | None = None) -> s
             break
         text = cleaned
     return text
+
+
+def json_object(output: str) -> str | None:
+    """Return the JSON object that an output is, without a fence around it or what the model thought; None: it is none."""
+    text = _THINKING.sub("", output, count=1).strip()
+    found = _FENCE.fullmatch(text)
+    text = found[1].strip() if found is not None else text
+    try:
+        return text if isinstance(orjson.loads(text), dict) else None
+    except orjson.JSONDecodeError:
+        return None
 
 
 def has_commentary(source: str, output: str, target: str | None = None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -207,8 +208,32 @@ async def test_what_leaves_no_space_for_an_answer_is_refused(http: httpx.AsyncCl
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages")
 
 
-async def test_a_form_that_only_translations_have_is_refused(http: httpx.AsyncClient) -> None:
-    answer = await ask(http, response_format={"type": "json_object"})
+FENCED = '```json\n{"summary": "A late train."}\n```'
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_answer_in_json_is_passed_on_without_its_fence(streamed: bool) -> None:
+    async with serving(lambda _: FENCED) as client:
+        answer = await ask(client, response_format={"type": "json_object"}, stream=streamed)
+    assert answer.headers["X-Prompt-Passed"] == "true"
+    if streamed:
+        chunks = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+        content = "".join(one["choices"][0]["delta"].get("content", "") for one in chunks)
+    else:
+        content = answer.json()["choices"][0]["message"]["content"]
+    assert content == '{"summary": "A late train."}'
+
+
+@pytest.mark.parametrize("answered", ["A late train.", "[1]", "```\n{\n```", "[" * 5_000])
+async def test_a_model_that_does_not_answer_in_json_where_it_has_to_is_an_error(answered: str) -> None:
+    async with serving(lambda _: answered) as client:
+        answer = await ask(client, response_format={"type": "json_object"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages")
+
+
+async def test_messages_whose_answer_has_a_schema_are_not_passed_on(http: httpx.AsyncClient) -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object", "required": ["title"]}}}
+    answer = await ask(http, response_format=schema)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "not_a_translation")
 
 

@@ -304,13 +304,22 @@ class _Request:
         return replace(part, text=part.text.lstrip()[codes[0].end() :]) if is_labelled else part
 
     def _check_task(self) -> None:
-        """Raises `NotATranslation` where the messages begin with another task."""
+        """Raises `NotATranslation` where the messages begin with another task, and `UnclearPrompt` where that is beside a
+        translation."""
         other = chat_languages.words("other")
         beginning = (self.told or self.message)[:_BEGINNING]
         found = other.search(beginning)
         line = self.message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
         is_heading = line.endswith((":", "：")) and other.match(re.sub("^[Pp]lease ", "", line)) is not None
         is_about = self.told or chat_languages.asks(self.message)
+        if (
+            not is_heading
+            and found is not None
+            and is_about
+            and self.said.targets
+            and not chat_languages.commands(beginning)
+        ):
+            raise UnclearPrompt(_NO_PART, param="messages")  # a translation is wanted too
         if is_heading or (found is not None and is_about and not chat_languages.commands(beginning)):
             raise NotATranslation(
                 "the messages ask for something else: this server translates, and does nothing else", param="messages"
@@ -372,6 +381,12 @@ class _Request:
         is_labelled = chat_text.is_labelled(self.message)
         is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
+        asked = chat_languages.words("asks").search(self.message, 0, _BEGINNING) if not self.told else None
+        if (
+            self.named is not None and asked is not None and asked.lastgroup == "others"
+        ):  # few of their requests are known
+            targets = chat_languages.read(self.message).targets
+            is_request = is_request or any(_is_same(one, self.named) for one in targets)
         if is_request or (self.said.asks and is_around) or self._is_unread():
             raise UnclearPrompt(_NO_PART, param="messages")
         if self.is_answered and not self.told:

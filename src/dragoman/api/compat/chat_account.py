@@ -40,7 +40,9 @@ _TOKEN = re.compile(
     r"(?:[\"'`“](?P<quoted>[^\"'`”\n]{1,40})[\"'`”]|(?P<capitals>[A-Z]{3,20}\b|\[[A-Z]{2,12}\]))"
 )
 """What the answer is to begin or end with."""
-_BRACKETED = re.compile(r"[ \t]*+[\[【(（#]++[ \t]*+(?P<name>[^\]】\n:：)）]{3,40}?)[ \t]*+(?:[\]】:：]|\n)")
+_BRACKETED = re.compile(
+    r"[ \t]*+[\[【(（#]++[ \t]*+(?P<name>[^\]】\n:：()（）]{3,40}?)[ \t]*+(?:[(（][^()（）\n]{0,40}[)）])?(?:[\]】:：)）]|\n)"
+)
 _PREFIX = re.compile(r"\s*[\[<({>]{1,2}([\w-]{2,20})[\])}<>]{1,2}[ \t:]*\S")
 _ITEM = re.compile(
     r"\s*(?:\[[\w.: -]{1,40}\]|\{[\w.]{1,40}\}|<(?!h\d>)[\w|#-]{0,40}\d[\w|#-]{0,10}>|[#@]\d+|\d+[.):|]"
@@ -79,7 +81,8 @@ _PAIRED = re.compile(
 )
 """Two places with signs between."""
 _SHOWN_ANSWER = re.compile(
-    r"^[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*+(?:\n[ \t]*+)?"
+    r"^(?![^\n:：]{0,40}\b(?:rules|guidelines|requirements|principles|steps)\b)"
+    r"[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*+(?:\n[ \t]*+)?"
     r"(?P<sign>[\[{<]|\d{1,3}(?=[.):|\]]))",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -87,6 +90,7 @@ _THEN = re.compile(r"\s*(?:and\s+)?then\b", re.IGNORECASE)
 _LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
 _SEPARATING = re.compile(r"\s*[#%@^&|~]{2,24}\s*")
 _SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
+_TUPLE = re.compile(r"\s*\(\s*\"[^\"\n]*\"\s*,[^\n]*\)\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
 _KEY = re.compile(r"[\"'](?!(?:key|id|index)\\?[\"']\s*:\s*\{)(\w{1,40})\\?[\"']\s*:(?!:)")
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]{0,40})(?: [^<>\n]{0,60})?>")
@@ -189,8 +193,10 @@ def _named(about: str, lines: Sequence[str]) -> str | None:
 
 
 def _frame(text: str, lines: Sequence[str]) -> str | None:
-    """Quotation marks around the whole text, or lines of signs around it."""
+    """Quotation marks around the whole text, or lines of signs around it; or brackets around several texts in quotes."""
     is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
+    if _TUPLE.fullmatch(text) is not None:
+        return text
     if is_quoted and any(_is_order(line) or words("rule").match(line.lstrip()) for line in lines[1:]):
         return lines[0]
     if _QUOTED.fullmatch(text.strip()) is not None:
@@ -237,10 +243,10 @@ def _besides(text: str) -> str | None:
     lines = [line for line in text[:_READ].splitlines() if line.strip()]
     if len(lines) < 2 or all(map(_LABEL.match, lines)):
         return None
-    for paragraph in re.split(r"\n\s*\n", text[:_READ].strip()):
-        label = _LABEL.match(paragraph) or _BRACKETED.match(paragraph)
+    paragraphs = (_LABEL.match(one) for one in re.split(r"\n\s*\n", text[:_READ].strip()))
+    for label in (*paragraphs, *map(_BRACKETED.match, lines)):
         if label is not None and is_besides(label["name"]):
-            return paragraph.partition("\n")[0]
+            return label[0]
     element = _ELEMENT.search(text[:_READ])
     is_element = element is not None and f"</{element[1]}>" in text and is_besides(element[1])
     return element[0] if element is not None and is_element else None
@@ -260,7 +266,10 @@ def _is_field(name: str, kind: str | None) -> bool:
 
 
 def _elements_around(text: str) -> str | None:
-    """An element on lines of its own, which HTML does not have, within a text that is no markup."""
+    """An element on lines of its own, which HTML does not have, within a text that is no markup; or one of a language."""
+    for one in islice(_SHOWN_BLOCK.finditer(text[:_READ]), _MAX_MARKS):
+        if one[1].lower() not in _MARKUP and chat_languages.tag_of(one[2]) is not None:
+            return one[0]
     if text.lstrip().startswith("<"):
         return None
     tags = list(_TAG_LINE.finditer(text[-_READ:]))
@@ -279,6 +288,8 @@ def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
         if is_own and is_order and words("manner").search(line) is not None:
             return line
         if is_own and line is lines[-1] and len(lines) > 1 and _is_order(line):
+            return line
+        if is_own and line.rstrip().endswith((":", "：")) and words("asks").search(line) is not None:
             return line
         is_rule = is_own and (words("rule_line").match(line) is not None and words("asks").search(line) is not None)
         is_question = not is_own and line.rstrip().endswith(("?", "？"))
@@ -432,8 +443,8 @@ class _Demand:
 def _demands(about: str) -> Iterator[_Demand]:
     """The clauses of an instruction about the answer that are no prohibition, and do not tell what stays.
 
-    A negation, or a condition, holds until a clause begins anew. What stands before the request in its sentence leads to it,
-    unless the request begins with "then".
+    A negation, or a condition, holds until a clause begins anew, and one within the request ("with no notes") for it alone.
+    What stands before the request in its sentence leads to it, unless the request begins with "then".
     """
     left = _MAX_CLAUSES
     for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
@@ -449,6 +460,7 @@ def _demands(about: str) -> Iterator[_Demand]:
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
             if not is_off and not _OF_INPUT.search(clause):
                 yield _Demand(clause, requests[place], words("kept").search(clause) is not None)
+            is_off = is_off and not requests[place]
 
 
 def _elements(about: str, demands: Sequence[_Demand], has: str) -> str | None:

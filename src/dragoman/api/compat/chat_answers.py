@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 from dragoman.api.compat.chat_languages import keys, tag_of, words
 from dragoman.api.compat.chat_schema import COPIED_NAMES, Outline, dumped, fields_of
-from dragoman.api.compat.chat_text import HTML, parsed_json
+from dragoman.api.compat.chat_text import HTML, named_lines, parsed_json
 from dragoman.errors import InvalidRequest, TooManyTexts, UnclearPrompt
 from dragoman.types import Formality, Options, Translation
 
@@ -438,8 +438,11 @@ def between(heads: Sequence[re.Match[str]], stop: int) -> list[tuple[int, int]]:
 
 
 def _listed(message: str, about: str, most: int) -> Outline | None:
-    separator = next((mark for one in words("separator").finditer(about) if (mark := _mark(one)) in message), None)
-    if separator is not None:
+    named = (mark for one in words("separator").finditer(about) if (mark := _mark(one)) in message)
+    lines = named_lines(message, about)
+    if len(lines) > 1:
+        raise UnclearPrompt(f"what is between {lines[0]!r} and {lines[1]!r} is not clear", param="messages")
+    if (separator := next(iter((*lines, *named)), None)) is not None:
         heads = [re.compile("").match(message, 0), *islice(re.finditer(re.escape(separator), message), most + 1)]
         return _outline(message, between([one for one in heads if one is not None], len(message)))
     for pattern in (_TAGGED, _BOUNDED):

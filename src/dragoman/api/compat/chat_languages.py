@@ -187,8 +187,9 @@ def _inflected(folded: str) -> str | None:
     return names.get(re.sub(r"(?:ий|ого|ому|им|ом)$", "", folded)) if folded[-1:] in "йоум" else None
 
 
-def before(text: str, place: int) -> str | None:
-    """The language whose name ends at a place; None: none does."""
+def before(text: str, place: int, *, codes: bool = True) -> str | None:
+    """The language whose name ends at a place; None: none does. `codes`: also a code in small letters, which may be an
+    article ("la traduction")."""
     text = text[max(place - 40, 0) : place].rstrip(_QUOTES)
     for length in range(min(len(text), 14), 1, -1) if not text.isascii() else ():
         if not text[-length:].isascii() and (tag := _names().get(text[-length:].casefold())) is not None:
@@ -196,7 +197,8 @@ def before(text: str, place: int) -> str | None:
     last = _LAST_WORDS.search(text)
     parts = last[0].split(" ") if last is not None else []
     for spelt in (" ".join(parts[place:]) for place in range(len(parts))):
-        if words("names_like_words").fullmatch(spelt.casefold()) is None and (tag := _known(spelt, "", True)):
+        is_word = words("names_like_words").fullmatch(spelt.casefold()) is not None
+        if not is_word and (codes or len(spelt) > 3 or not spelt.islower()) and (tag := _known(spelt, "", True)):
             return tag
     return None
 
@@ -287,7 +289,7 @@ def _targets(message: str) -> list[str]:
     if not named:
         named = [tag for one in _some(_IN, message) if (tag := at(message, one.end())) is not None]
     if not named:  # "a German translation"
-        named = [tag for one in _some(words("asks"), message) if (tag := before(message, one.start())) is not None]
+        named = [tag for one in _some(words("asks"), message) if (tag := before(message, one.start(), codes=False))]
     return named
 
 

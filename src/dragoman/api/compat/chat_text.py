@@ -31,7 +31,7 @@ _OPENING = re.compile(
     re.MULTILINE,
 )
 _NAMED = re.compile(
-    r"\b(?:enclosed|between|inside|surrounded|delimited|wrapped|within)\b[^.\n]{0,25}?(?:(?P<word>triple (?:backticks|quotes))"
+    r"\b(?:enclosed|between|inside|surrounded|delimited|wrapped|within)\b[^.\n(]{0,25}?(?:(?P<word>triple (?:backticks|quotes))"
     r"|(?P<marker>[^\w\s.,:;<>(){}\[\]\"'`\x21-\x7f\u2010-\u2030]{1,6}|[^\w\s.,:;<>(){}\[\]\"'`]{2,6}|[\"'`][^\w\s\"'`<>{}]{1,8}[\"'`]))",
     re.IGNORECASE,
 )
@@ -59,7 +59,7 @@ _BLANK = re.compile(r"\s{0,80}")
 _FIRST_LINE = re.compile(r"\s*+(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*+\r?\n")
 _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
 _NEXT_BRACKET = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]")
-_WHOLE_QUOTE = re.compile(r"\s*[\"“「『«„]([^\"“”「」『』«»„]{1,20000})[\"”」』»“]\s*")
+_WHOLE_QUOTE = re.compile(r"\s*[\"“「『«„`]([^\"“”「」『』«»„`]{1,20000})[\"”」』»“`]\s*")
 _PARAGRAPH_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n\s*\n")
 _CLOSING_TAG = re.compile(r"^[ \t]*</(?P<tag>[A-Za-z][\w-]{1,40})>[ \t]*$", re.MULTILINE)
 _LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n(?:\s*\n)?")
@@ -361,6 +361,7 @@ class _Scan:
             items = [_LIST_ITEM.match(one) for one in message[end.end() : end.end() + _HEAD].split("\n") if one.strip()]
             is_list = all(one is not None and one["left"] == first["left"] for one in items[:-1]) and len(items) > 1
             is_request = chat_languages.commands(line) and (_said("items", line) or _said("text", line))
+            is_request = is_request or (end[0].count("\n") > 1 and self._are_rules(message[: end.start()]))
             is_rules = _has_rules("\n".join(one["text"] for one in items if one is not None))
             return (
                 SplitMessage(message[: end.end()], message[end.end() :])
@@ -368,6 +369,13 @@ class _Scan:
                 else None
             )
         return None
+
+    def _are_rules(self, before: str) -> bool:
+        """Whether the last paragraph before a place is a list of rules behind a line that asks for a translation."""
+        lines = re.split(r"\n\s*\n", before[-_TAIL:])[-1].splitlines()
+        rules = [_BULLET.match(line) is not None for line in lines]
+        first = rules.index(True) if True in rules else len(rules)
+        return first < len(rules) and all(rules[first:]) and bool(chat_languages.read(lines[0]).targets)
 
     def _has_label(self, stop: int) -> bool:
         """Whether the message has the label of a text, on a line of its own, before a place."""
@@ -383,6 +391,9 @@ class _Scan:
                 return SplitMessage(message[: begin.start()], text, message[end:], True)
         if (part := self._last_block()) is not None:
             return part
+        if told and len(named := named_lines(message, told)) == 2 and all(message.count(one) == 1 for one in named):
+            first, last = (message.find(one) for one in named)
+            return SplitMessage(message[:first], message[first + len(named[0]) : last].strip(), message[last:], True)
         for named in islice(_NAMED.finditer(told[-_HEAD:] if told else message[:_HEAD]), 20):
             marker = _WORD_MARKS.get((named["word"] or "").lower()) or (named["marker"] or "").strip("\"'`")
             first = message.find(marker, 0 if told else named.end()) if marker else -1
@@ -528,6 +539,22 @@ class _Scan:
         follows = _said("follows", sentence) or bool(targets)
         is_clear = not self._told or _said("text", sentence)
         return asks and is_plain and follows and is_clear and chat_languages.commands(sentence)
+
+
+_SIGNED_LINE = re.compile(
+    r"^[ \t]*(?P<mark>[^\w\s\"'`]{2,12}(?:[\w .-]{1,30}?[^\w\s\"'`]{2,12})?)[ \t]*$", re.MULTILINE
+)
+
+
+def named_lines(message: str, about: str) -> list[str]:
+    """The lines of signs, with or without words between them, that a sentence of the instruction names, each once."""
+    lines = (one["mark"] for one in islice(_SIGNED_LINE.finditer(message, 0, _HEAD), _MAX_MARKS))
+    around = (r"^[^\n]*[^\W_][^\n]*(?<![^\s\"'`“「(])", r"(?![^\s\"'`”」).,;:])")
+    return [
+        mark
+        for mark in dict.fromkeys(lines)
+        if re.search(re.escape(mark).join(around), about, re.MULTILINE) is not None
+    ]
 
 
 def _said(kind: str, text: str) -> bool:

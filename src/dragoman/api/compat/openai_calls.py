@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from dragoman.api.answers import EventStream, EventWriter, JsonResponse, while_connected
-from dragoman.api.compat import chat
+from dragoman.api.compat import chat, chat_languages
 from dragoman.api.compat.chat_schema import fields_of
 from dragoman.api.errors import Fault, foreign_format
 from dragoman.api.input import call_of, check_texts, worked
@@ -174,7 +174,14 @@ def _read_task(
         language_of=lambda text: service.calls.detect(text).language,
     )
     if form.is_json:
-        task = task.as_json(form.schema)
+        try:
+            task = task.as_json(form.schema)
+        except UnclearPrompt:
+            raise
+        except InvalidRequest as error:
+            if any(chat_languages.asks(text) for _, text in messages):
+                raise UnclearPrompt(error.message, param=error.param) from None
+            raise
     return task, task.format
 
 
@@ -230,7 +237,7 @@ class Asked:
                 raise type(error)(f"{error.message}; it is not passed on: {reason}", param=error.param) from None
             texts = await check_texts(service, "".join(text for _, text in messages), "messages")
             is_limited = max_tokens is not None and max_tokens > 0  # some programs send -1 for no limit
-            passed = Chat(tuple(messages), max_tokens if is_limited else None)
+            passed = Chat(tuple(messages), max_tokens if is_limited else None, form.is_json)
             request = TranslationRequest(texts, UNDETERMINED, chat=passed)
             return cls(chat.Task(texts, UNDETERMINED), call_of(http, account, api, request), form)
         if task.options.examples and not service.calls.translator.planner.prompts.takes_examples:
@@ -256,7 +263,7 @@ def _why_refused(service: TranslationService, account: Account, form: AnswerForm
         return "the model has no chat template"
     if account.languages:
         return "this key is limited to target languages"
-    return "the form of the answer is that of translations" if form.is_json else ""
+    return "the model is not shown the schema of the answer" if form.schema is not None else ""
 
 
 # ---- answers
