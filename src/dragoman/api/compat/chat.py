@@ -1,11 +1,12 @@
 """What a chat's messages ask to have translated: which texts, from and into which language, and in which form they go back.
 
 Programs that translate through a chat model write the instruction and the texts into their messages, each in its own way. A
-request is read in three questions: is it one for a translation, and into what (`chat_languages`)? What is text (`chat_text`)?
-In which form is the answer wanted (`chat_answers`)? What is read surely is translated item by item. Messages that surely ask
-for a translation, and of which the text or the form is not clear, are `UnclearPrompt`; all others that nothing explains
-`UnknownPrompt`. An instruction is never translated as if it were text: a message that tells to translate into the request's
-own target, and that is not explained, is no text.
+request is read in three questions: is it one for a translation, and into what (`chat_languages`)? What is text (`chat_text`,
+by `chat_labels` and `chat_ends`)? In which form is the answer wanted (`chat_answers`)? What is read surely, and accounts for
+all that the messages say (`chat_account`), is translated item by item. Messages that surely ask for a translation, and of
+which the text or the form is not clear, are `UnclearPrompt`; all others that nothing explains `UnknownPrompt`. An instruction
+is never translated as if it were text: a message that tells to translate into the request's own target, and that is not
+explained, is no text.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Any, cast
 
-from dragoman.api.compat import chat_account, chat_answers, chat_forms, chat_languages, chat_text
+from dragoman.api.compat import chat_account, chat_answers, chat_forms, chat_labels, chat_languages, chat_text
+from dragoman.api.compat.chat_ends import SplitMessage
 from dragoman.api.compat.chat_languages import AskedLanguages
 from dragoman.api.compat.chat_languages import tag_of as tag_of
 from dragoman.api.compat.chat_schema import Outline, outline
-from dragoman.api.compat.chat_text import SplitMessage
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnclearPrompt, UnknownPrompt
 from dragoman.types import (
     MAX_EXAMPLE_CHARACTERS,
@@ -248,7 +249,7 @@ class _Request:
         if part is not None:
             part = self._checked(part)
         text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.spelt, self.told)
-        glossary = {**chat_text.terms(about), **described.options.glossary}
+        glossary = {**chat_labels.terms(about), **described.options.glossary}
         task = Task(
             (),
             target,
@@ -355,7 +356,7 @@ class _Request:
         if not own.asks or (self.said.targets and not own.targets):
             return bool(self.said.targets)
         label = part.about.strip().rstrip(":：")
-        is_labelled = len(label) <= _CLEAR and chat_text.label_kind(label) == "text"
+        is_labelled = len(label) <= _CLEAR and chat_labels.label_kind(label) == "text"
         is_told = chat_languages.tells(part.about) or (own.targets and (part.is_marked or is_labelled))
         if not self.said.targets and not is_told:
             return False
@@ -378,7 +379,7 @@ class _Request:
         if self.told and not self.said.asks and chat_languages.words("neutral").fullmatch(self.told) is None:
             raise UnknownPrompt(f"the system message is not understood: {HELP}", param="messages")
         requested = chat_languages.requested(self.message) if not self.said.targets else ()
-        is_labelled = chat_text.is_labelled(self.message)
+        is_labelled = chat_labels.is_labelled(self.message)
         is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
         asked = chat_languages.words("asks").search(self.message, 0, _BEGINNING) if not self.told else None
@@ -408,8 +409,8 @@ class _Request:
         return (
             (first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first))
             or (chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in message.strip())
-            or (chat_languages.tells(message) and (chat_text.is_labelled(message) or chat_text.has_label(message)))
-            or (not self.told and chat_text.is_open(message) and self._may_be_asked(message))
+            or (chat_languages.tells(message) and (chat_labels.is_labelled(message) or chat_labels.has_label(message)))
+            or (not self.told and chat_labels.is_open(message) and self._may_be_asked(message))
             or _OWN_TASK.match(message) is not None
         )
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from dragoman.api.compat import chat_languages
+from dragoman.api.compat.chat_ends import SplitMessage
+from dragoman.api.compat.chat_labels import is_besides, label_kind
 from dragoman.api.compat.chat_languages import keys, signs, words
 from dragoman.api.compat.chat_schema import Outline
-from dragoman.api.compat.chat_text import HTML, SplitMessage, is_besides, label_kind
+from dragoman.api.compat.chat_text import HTML
 from dragoman.errors import UnclearPrompt
 from dragoman.types import Translation
 
