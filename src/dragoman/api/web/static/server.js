@@ -255,7 +255,10 @@ export function editSegments(id, edits) {
   return json(documentPath(id, "/segments"), { method: "PATCH", body: JSON.stringify({ edits }), headers: JSON_BODY, wanted: true });
 }
 
-/** Set the translations of an exported XLIFF file that comes back: `{segments, changed_count, reviewed_count, refused, refused_count}`. */
+/**
+ * Set the translations of an exported XLIFF file that comes back: `{segments, changed_count, reviewed_count, refused, refused_count,
+ * conflicts, conflicts_count}`. Of `conflicts`, `[{segment, returned, reviewed}]`, the segments are as they were.
+ */
 export function takeBack(id, file) {
   return json(documentPath(id, "/xliff"), { method: "POST", body: file, headers: { "Content-Type": "application/xliff+xml" }, wanted: true });
 }
