@@ -240,6 +240,8 @@ async def test_the_history_is_kept_in_the_browser_while_the_reader_wants_it(live
     await live.click("#past summary")
     await kept.nth(2).click()
     await expect(output).to_have_text("ko:good ko:evening, ko:all")
+    await expect(kept).to_have_count(3)  # it has gone to the first place
+    await expect(kept.first).to_contain_text("good evening, all")
     await expect(live.locator("#source-language")).to_have_attribute("data-value", "en")
     await expect(live.locator("#source")).to_be_focused()
     await live.evaluate("""() => {
@@ -512,6 +514,7 @@ async def test_a_translation_is_stopped_and_the_box_emptied(slow: Page, slow_sta
         await until(lambda: slow_stage.running == 0, "the engine is free")
     await expect(slow.locator("#stop")).to_be_hidden()
     await expect(slow.locator("#output")).to_have_text(re.compile("ko:"))
+    await expect(slow.locator("#measured")).to_have_text("Stopped: this is not all of it.")
     await expect(slow.locator("#copy")).to_be_enabled()
     await expect(slow.locator("#source")).to_be_focused()
     await slow.click("#clear")

@@ -39,7 +39,7 @@ export class Imported {
     say(this.summary, sentences.filter(Boolean).join(" "));
     this.conflicts = conflicts.map((one) => new Conflict(one, about, this.onChanged, () => this.offerAll()));
     const hidden = left - refused.length + (both - conflicts.length);
-    const more = hidden ? [el("li", { class: "hint" }, t("count.more", { count: hidden }))] : [];
+    const more = hidden ? [el("li", {}, el("span", {}, t("count.more", { count: hidden })))] : [];
     this.list.replaceChildren(...this.conflicts.map(({ element }) => element), ...refused.map((one) => refusal(one, about.id)), ...more);
     this.offerAll();
   }

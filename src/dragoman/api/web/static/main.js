@@ -34,7 +34,7 @@ const past = new TextHistory({
   onChosen: ({ text, source, target }) => {
     pair.choose(source, target);
     translator.show(text);
-    byId("source").focus();
+    translator.focus();
   },
 });
 const translator = new Translator(pair, options, { onDone: (one) => past.add(one) });

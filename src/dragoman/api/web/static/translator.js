@@ -105,8 +105,14 @@ export class Translator {
   stop() {
     this.halt();
     this.output.dataset.phase = "stopped";
+    say(this.measured, this.output.textContent && t("translate.stopped"));
     this.copyButton.disabled = !this.output.textContent;
-    this.source.focus();
+    this.focus();
+  }
+
+  /** Focus the box; on a phone the translation: the keyboard that a box brings would cover it. */
+  focus() {
+    (matchMedia("(hover: none)").matches ? this.output : this.source).focus();
   }
 
   /** Begin with an empty box. */
@@ -122,6 +128,7 @@ export class Translator {
     const text = this.source.value;
     if (!text.trim() || !this.pair.target) return this.clear();
     const job = (this.running = new AbortController());
+    if (this.output.dataset.phase === "stopped") say(this.measured, "");
     this.output.dataset.phase = "waiting";
     this.stopButton.hidden = false;
     try {
