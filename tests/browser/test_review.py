@@ -65,12 +65,14 @@ async def test_segments_are_searched_filtered_and_replaced_after_a_look(review: 
     assert await faults(review) == []
     await review.get_by_role("button", name="Replace in 1 segment").click()
     await expect(review.locator("#replace-status")).to_have_text("1 segment changed.")
+    await expect(review.locator("#replace-undo")).to_be_focused()
     await expect(row(review, 1).locator(".text")).to_contain_text("ko:Eva")
     await expect(row(review, 1)).to_have_attribute("data-edited", "")
     await expect(row(review, 1)).not_to_have_attribute("data-reviewed", "")
     await review.click("#replace-undo")
     await expect(row(review, 1).locator(".text")).to_contain_text("ko:Anna")
     await expect(row(review, 1)).not_to_have_attribute("data-edited", "")
+    await expect(review.locator("#replace-undo")).to_be_focused()
     await review.click("#replace-undo")  # of the step back
     await expect(row(review, 1)).to_have_attribute("data-edited", "")
 

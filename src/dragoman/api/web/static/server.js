@@ -7,7 +7,7 @@ import { eventData } from "./sse.js";
 
 const UNAVAILABLE = new Set(["starting", "draining", "engine_dead", "unavailable", "no_connection", "broken_off"]);
 const HIGHEST_DELAY_S = 60;
-const PLAIN = new Set(["starting", "draining", "unauthenticated", "invalid_key"]); // the page says them better than the server
+const PLAIN = new Set(["starting", "draining", "unauthenticated", "invalid_key", "equal_languages", "undetected_language"]); // the page says them better than the server
 
 /** What the server said was wrong, or that it said nothing at all (`no_connection`), or not all (`broken_off`). */
 export class ServerError extends Error {
