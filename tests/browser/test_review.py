@@ -398,7 +398,9 @@ async def test_what_was_changed_here_and_in_a_tool_is_shown_twice_and_chosen_by_
         await expect(row(review, number)).to_have_attribute("data-edited", "")
     await give_back(review, data.replace("ko:door", "문").replace("ko:train", "기차").replace("ko:Nothing", "없음"))
     imported = review.locator("#review-imported")
-    await expect(imported).to_contain_text("1 segment changed. 3 were changed here and in the file")
+    await expect(imported).to_contain_text(
+        "1 segment changed. 3 were changed both here and in the file. 3 stay as they are here."
+    )
     texts = imported.locator("li").nth(1).locator("dd")
     await expect(texts).to_have_text(["ko:The ko:train ko:leaves ko:soon. here", "ko:The 기차 ko:leaves ko:soon."])
     await expect(row(review, 2).locator(".text")).to_contain_text("ko:train")
@@ -407,6 +409,9 @@ async def test_what_was_changed_here_and_in_a_tool_is_shown_twice_and_chosen_by_
     await first.press("Enter")
     await expect(row(review, 1).locator(".text")).to_contain_text("문")
     await expect(first).to_have_text("Keep the one from here")
+    await expect(imported).to_contain_text("2 stay as they are here. 1 has the file’s translation now.")
+    marked = "[...CSS.highlights.get('difference')].map(({startContainer, startOffset, endOffset}) => "
+    assert "문" in await review.evaluate(f"{marked} startContainer.data.slice(startOffset, endOffset))")
     await expect(first).to_be_focused()
     await imported.get_by_role("button", name="in 2 segments").click()
     await expect(row(review, 2).locator(".text")).to_contain_text("기차")

@@ -2,6 +2,7 @@
 
 import { byId, el, say } from "./dom.js";
 import { button } from "./editor.js";
+import { difference } from "./examples.js";
 import { showFault } from "./faults.js";
 import { count } from "./format.js";
 import { has, t } from "./i18n.js";
@@ -28,6 +29,7 @@ export class Imported {
     this.box.hidden = true;
     this.list.replaceChildren();
     say(this.summary, "");
+    CSS.highlights?.delete("difference");
   }
 
   /** @param {string} name of the file @param {object} taken what the server says of it @param {{id: string, target: string}} about the document */
@@ -35,22 +37,30 @@ export class Imported {
     const { changed_count: changed, reviewed_count: reviewed, refused, refused_count: left, conflicts, conflicts_count: both } = taken;
     const counts = [t("review.taken", { count: changed }), reviewed ? t("review.approved", { count: reviewed }) : "", left ? t("review.refused", { count: left }) : ""];
     const sentences = [`${name}: ${counts.filter(Boolean).join(", ")}.`, both ? t("imported.both", { count: both }) : ""];
+    this.counted = sentences.filter(Boolean).join(" ");
+    this.left = both - conflicts.length;
     this.box.hidden = false;
-    say(this.summary, sentences.filter(Boolean).join(" "));
-    this.conflicts = conflicts.map((one) => new Conflict(one, about, this.onChanged, () => this.offerAll()));
+    this.conflicts = conflicts.map((one) => new Conflict(one, about, this.onChanged, () => this.describe()));
     const hidden = left - refused.length + (both - conflicts.length);
     const more = hidden ? [el("li", {}, el("span", {}, t("count.more", { count: hidden })))] : [];
     this.list.replaceChildren(...this.conflicts.map(({ element }) => element), ...refused.map((one) => refusal(one, about.id)), ...more);
-    this.offerAll();
+    this.describe();
+    showDifferences(this.conflicts);
   }
 
   get open() {
     return this.conflicts.filter(({ isTaken }) => !isTaken);
   }
 
-  offerAll() {
-    this.all.hidden = this.conflicts.length < 2 || !this.open.length;
-    say(this.all, t("imported.take_all", { count: this.open.length }));
+  /** Say how many segments have which translation, and offer the file's for all that have not. */
+  describe() {
+    const { length } = this.open;
+    const taken = this.conflicts.length - length;
+    const kept = length + this.left;
+    const sentences = [this.counted, kept ? t("imported.stay", { count: kept }) : "", taken ? t("imported.have", { count: taken }) : ""];
+    say(this.summary, sentences.filter(Boolean).join(" "));
+    this.all.hidden = this.conflicts.length < 2 || !length;
+    say(this.all, t("imported.take_all", { count: length }));
   }
 
   async takeAll() {
@@ -77,6 +87,29 @@ async function changeAll(conflicts, take) {
   onChanged(segments);
 }
 
+/** Mark the words in which both translations of segments differ, where the browser can. @param {Conflict[]} conflicts */
+function showDifferences(conflicts) {
+  if (!CSS.highlights) return;
+  const ranges = conflicts.flatMap(({ texts: [here, inFile] }) => [...differences(here, inFile), ...differences(inFile, here)]);
+  CSS.highlights.set("difference", new Highlight(...ranges));
+}
+
+/** Ranges of what an element's text has and another's has not. */
+function* differences(element, other) {
+  const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  let node = walker.nextNode();
+  let at = 0; // in this node
+  for (const { text, common } of difference(element.textContent, other.textContent)) {
+    for (let left = text.length; node && left; ) {
+      const length = Math.min(left, node.data.length - at);
+      if (!common) yield new StaticRange({ startContainer: node, startOffset: at, endContainer: node, endOffset: at + length });
+      left -= length;
+      at += length;
+      if (at === node.data.length) [node, at] = [walker.nextNode(), 0];
+    }
+  }
+}
+
 /** A segment with two translations, one of which it has. */
 class Conflict {
   constructor({ segment, returned, reviewed }, about, onChanged, onTaken) {
@@ -84,19 +117,15 @@ class Conflict {
     this.isTaken = false;
     this.toggle = button("", () => this.change(), { "aria-describedby": `imported-${segment.n}` });
     this.fault = el("p", { role: "alert" });
-    const texts = [this.text(t("imported.here"), segment.translation), this.text(t("imported.in_file"), returned)];
-    this.element = el("li", { class: "conflict" }, linkTo(about.id, segment.n), el("dl", { id: `imported-${segment.n}` }, ...texts), el("div", {}, this.toggle, this.fault));
+    this.texts = [segment.translation, returned].map((text) => el("dd", {}, ...rendered(text, segment.looks)));
+    for (const text of this.texts) mark(text, about.target);
+    const [here, inFile] = [t("imported.here"), t("imported.in_file")].map((title, at) => el("div", {}, el("dt", {}, title), this.texts[at]));
+    this.element = el("li", { class: "conflict" }, linkTo(about.id, segment.n), el("dl", { id: `imported-${segment.n}` }, here, inFile), el("div", {}, this.toggle, this.fault));
     this.describe();
   }
 
   get n() {
     return this.segment.n;
-  }
-
-  text(title, text) {
-    const shown = el("dd", {}, ...rendered(text, this.segment.looks));
-    mark(shown, this.about.target);
-    return el("div", {}, el("dt", {}, title), shown);
   }
 
   describe() {
