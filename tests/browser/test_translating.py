@@ -521,6 +521,21 @@ async def test_a_translation_is_stopped_and_the_box_emptied(slow: Page, slow_sta
     await expect(slow.locator("#output")).to_be_empty()
     await expect(slow.locator("#source")).to_have_value("")
     await expect(slow.locator("#clear")).to_be_hidden()
+    await slow.keyboard.press("Control+z")
+    await expect(slow.locator("#source")).to_have_value("many words that take their time")
+
+
+async def test_a_text_is_there_again_when_the_page_is_loaded_again_in_its_tab(live: Page, stage: Stage) -> None:
+    await live.fill("#source", "good morning")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:good ko:morning")
+    await live.goto(f"{stage.url}engine")
+    assert "morning" not in await live.evaluate("JSON.stringify(localStorage)")
+    await live.goto(stage.url)
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:good ko:morning")
+    await live.click("#clear")
+    await live.reload()
+    await expect(live.locator("#target-language")).not_to_have_value("")
+    await expect(live.locator("#source")).to_have_value("")
 
 
 async def test_the_reader_s_language_is_the_first_target_unless_the_text_is_in_it(page: Page, stage: Stage) -> None:
