@@ -5,6 +5,7 @@
     │   ├── UnsupportedLanguage   400  unsupported_language
     │   ├── EqualLanguages        400  equal_languages     (a document that is in its target language)
     │   ├── UndetectedLanguage    400  undetected_language (of a document, which may be named)
+    │   ├── WrongMarks            400  wrong_marks         (of a person's translation of a segment)
     │   ├── UnknownPrompt         400  invalid_request     (a chat whose messages no template explains)
     │   │   └── NotATranslation   400  not_a_translation   (one that asks for something else)
     │   ├── EmptyText             400  empty_text
@@ -103,6 +104,12 @@ class UndetectedLanguage(InvalidRequest):
     """A document's language is not certain, and was not given."""
 
     code = "undetected_language"
+
+
+class WrongMarks(InvalidRequest):
+    """A person's translation of a segment has not each mark of the source once, nested as there."""
+
+    code = "wrong_marks"
 
 
 class UnknownPrompt(InvalidRequest):

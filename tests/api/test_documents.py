@@ -221,7 +221,7 @@ async def test_names_of_files_are_names_alone(client: Client, head: str, name: s
         ({}, "", 400, "invalid_request", "file"),
         ({"target": ""}, "a.md", 400, "invalid_request", "target"),
         ({"target": "xx"}, "a.md", 400, "unsupported_language", "target"),
-        ({"source": "ja"}, "a.md", 400, "invalid_request", "target"),
+        ({"source": "ja"}, "a.md", 400, "equal_languages", "target"),
         ({"source": "qqq"}, "a.md", 400, "unsupported_language", "source"),
         ({"output_format": "docx"}, "a.md", 400, "unsupported_file", "output_format"),
         ({"formality": "very"}, "a.md", 400, "invalid_request", "formality"),
@@ -560,9 +560,10 @@ async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     [segment] = page["segments"]
     assert (segment["n"], segment["source"]) == (0, "Can I <g1>pay</g1> now?")
     assert (segment["translation"], segment["edited"]) == ("~Can I <g1>pay</g1> now?", False)
-    for wrong in ("no", "<g1>\0</g1>"):
+    for wrong, code in (("no", "wrong_marks"), ("<g1>\0</g1>", "invalid_request")):
         refused = await client.call("PATCH", f"{path}/0", json={"translation": wrong})
-        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "translation")
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"], error["param"]) == (400, code, "translation")
     edited = await client.call("PATCH", f"{path}/0", json={"translation": "<g1>Ja</g1> & <b>", "all_equal": True})
     assert [(one["translation"], one["edited"]) for one in edited.json()["segments"]] == [("<g1>Ja</g1> & <b>", True)]
     assert b"*Ja*" in (await client.call("GET", f"/{document['id']}/result")).content

@@ -20,6 +20,7 @@ from dragoman.errors import (
     DocumentNotReady,
     InvalidRequest,
     UnknownDocument,
+    WrongMarks,
     file_errors,
 )
 from dragoman.service.alternatives import canonical_form
@@ -451,7 +452,7 @@ def _edits_of(
             try:
                 _check_edit(row, one.target, all_equal=False)
             except InvalidRequest as wrong:
-                code: RefusalCode = "marks" if marks.lost(row.source, one.target) else "characters"
+                code: RefusalCode = "marks" if isinstance(wrong, WrongMarks) else "characters"
                 taken.refused.append((one.n, code, wrong.message))
                 continue
             if changed_by == "both":
@@ -520,7 +521,7 @@ def _check_edit(segment: StoredSegment, translation: str, *, all_equal: bool) ->
         )
     wrong = marks.lost(source, translation)
     if wrong:
-        raise InvalidRequest(
+        raise WrongMarks(
             f"the translation of segment {segment.n + 1} must have each mark of the source once, and pairs nested as there: "
             "look at " + ", ".join(f"number {number}" for number in wrong[:10]),
             param="translation",
