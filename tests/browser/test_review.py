@@ -382,6 +382,13 @@ async def test_an_exported_file_comes_back_from_a_translators_tool(review: Page)
     assert await faults(review) == []
     await imported.get_by_role("link", name="1").click()
     await expect(row(review, 1)).to_be_focused()
+    drop = """data => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File([data], "letter.ko.xliff"));
+        document.body.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+    }"""
+    await review.evaluate(drop, data.replace("ko:closes", "닫고"))
+    await expect(row(review, 3).locator(".text")).to_contain_text("닫고")
     await give_back(review, "<xliff/>")
     await expect(review.locator("#review-notes")).to_contain_text("no segments")
     await expect(imported).to_be_hidden()

@@ -102,6 +102,11 @@ export class Review {
     return one.state === "queued" || one.state === "translating";
   }
 
+  /** Whether files that are dropped are one that may have been exported here. @param {File[]} files */
+  takesBack(files) {
+    return this.document?.state === "done" && files.length === 1 && /\.xl(f|iff)$/i.test(files[0].name);
+  }
+
   /** An exported file comes back from a translator's tool: say what became of it. */
   async takeBack(file) {
     const { id } = this;
