@@ -525,6 +525,17 @@ async def test_a_translation_is_stopped_and_the_box_emptied(slow: Page, slow_sta
     await expect(slow.locator("#source")).to_have_value("many words that take their time")
 
 
+async def test_stop_is_in_reach_on_a_phone_however_long_the_translation_gets(slow: Page, slow_stage: Stage) -> None:
+    await slow.set_viewport_size({"width": 390, "height": 844})
+    with slow_stage.held():
+        await slow.fill("#source", "\n\n".join(f"line {number}" for number in range(60)))
+        await expect(slow.locator("#output")).to_have_text(re.compile("ko:"))
+        await slow.locator("#output").evaluate("output => output.append('ko: '.repeat(900))")
+        await expect(slow.locator("#stop")).to_be_in_viewport(ratio=1)
+        await slow.click("#stop")
+        await until(lambda: slow_stage.running == 0, "the engine is free")
+
+
 async def test_a_text_is_there_again_when_the_page_is_loaded_again_in_its_tab(live: Page, stage: Stage) -> None:
     await live.fill("#source", "good morning")
     await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:good ko:morning")
