@@ -3,6 +3,9 @@
     DragomanError
     ├── InvalidRequest            400  invalid_request
     │   ├── UnsupportedLanguage   400  unsupported_language
+    │   ├── EqualLanguages        400  equal_languages     (a document that is in its target language)
+    │   ├── UndetectedLanguage    400  undetected_language (of a document, which may be named)
+    │   ├── WrongMarks            400  wrong_marks         (of a person's translation of a segment)
     │   ├── UnknownPrompt         400  invalid_request     (a chat whose messages no template explains)
     │   │   └── NotATranslation   400  not_a_translation   (one that asks for something else)
     │   ├── EmptyText             400  empty_text
@@ -86,6 +89,27 @@ class UnsupportedLanguage(InvalidRequest):
     """A language tag is unknown, or the model does not serve that language or direction."""
 
     code = "unsupported_language"
+
+
+class EqualLanguages(InvalidRequest):
+    """A document is in the language that it is to be translated into; the message is as DeepL's clients have it."""
+
+    code = "equal_languages"
+
+    def __init__(self) -> None:
+        super().__init__("Source and target language are equal.", param="target")
+
+
+class UndetectedLanguage(InvalidRequest):
+    """A document's language is not certain, and was not given."""
+
+    code = "undetected_language"
+
+
+class WrongMarks(InvalidRequest):
+    """A person's translation of a segment has not each mark of the source once, nested as there."""
+
+    code = "wrong_marks"
 
 
 class UnknownPrompt(InvalidRequest):

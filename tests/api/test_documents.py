@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -220,7 +221,7 @@ async def test_names_of_files_are_names_alone(client: Client, head: str, name: s
         ({}, "", 400, "invalid_request", "file"),
         ({"target": ""}, "a.md", 400, "invalid_request", "target"),
         ({"target": "xx"}, "a.md", 400, "unsupported_language", "target"),
-        ({"source": "ja"}, "a.md", 400, "invalid_request", "target"),
+        ({"source": "ja"}, "a.md", 400, "equal_languages", "target"),
         ({"source": "qqq"}, "a.md", 400, "unsupported_language", "source"),
         ({"output_format": "docx"}, "a.md", 400, "unsupported_file", "output_format"),
         ({"formality": "very"}, "a.md", 400, "invalid_request", "formality"),
@@ -392,7 +393,7 @@ async def test_an_exported_xliff_file_comes_back_into_its_document_alone(client:
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "file")
     answer = (await client.call("POST", f"{path}/xliff", content=data)).json()
     assert (answer["segments"], answer["changed"], answer["reviewed_count"]) == (4, [0, 1], 1)
-    assert [one["n"] for one in answer["refused"]] == [2]
+    assert [(one["n"], one["code"]) for one in answer["refused"]] == [(2, "marks")]
     segments = (await client.call("GET", f"{path}/segments")).json()["segments"]
     assert [(one["edited"], one["reviewed"]) for one in segments] == [
         *((True, True), (True, False), (False, False), (False, True)),
@@ -413,7 +414,7 @@ async def test_a_file_that_comes_back_neither_empties_segments_nor_undoes_what_w
     await client.call("PATCH", f"{path}/segments/0", json={"translation": "Eins."})
     data = before.replace(">~Two.<", "><").replace("~Three.", "Drei.")
     answer = (await client.call("POST", f"{path}/xliff", content=data.encode())).json()
-    assert (answer["changed"], [one["n"] for one in answer["refused"]]) == ([2], [0, 1])
+    assert (answer["changed"], [one["n"] for one in answer["refused"]], answer["conflicts"]) == ([2], [1], [])
     segments = (await client.call("GET", f"{path}/segments")).json()["segments"]
     assert [one["translation"] for one in segments] == ["Eins.", "~Two.", "Drei."]
     after = (await client.call("GET", f"{path}/result?format=xliff")).text
@@ -440,9 +441,60 @@ async def test_a_segment_that_is_edited_while_a_file_comes_back_keeps_its_edit(
 
     monkeypatch.setattr(DocumentContents, "edit_all", edit_late)
     answer = (await client.call("POST", f"{path}/xliff", content=data.encode())).json()
-    assert (answer["changed"], [one["n"] for one in answer["refused"]]) == ([0], [1])
+    assert (answer["changed"], [one["segment"]["n"] for one in answer["conflicts"]]) == ([0], [1])
     segments = (await client.call("GET", f"{path}/segments")).json()["segments"]
     assert [one["translation"] for one in segments] == ["Eins.", "Zwo."]
+
+
+async def taken(client: Client, path: str, data: str, *, conflicts: str = "keep") -> tuple[list[int], list[object]]:
+    """The numbers of segments that a file has changed, and the conflicts, each with the text here and in the file."""
+    answer = (await client.call("POST", f"{path}/xliff?conflicts={conflicts}", content=data.encode())).json()
+    assert answer["conflicts_count"] == len(answer["conflicts"])
+    texts = [(one["segment"]["n"], one["segment"]["translation"], one["returned"]) for one in answer["conflicts"]]
+    return answer["changed"], texts
+
+
+async def test_what_was_changed_here_and_in_an_exported_file_is_a_conflict_that_keeps_the_text_here(
+    client: Client,
+) -> None:
+    document = await client.done(await client.upload(b"Four.\n\nFive.\n\nSix.\n"))
+    path = f"/{document['id']}"
+    exported = (await client.call("GET", f"{path}/result?format=xliff")).text
+    edits = [{"n": 0, "translation": "Eins."}, {"n": 1, "translation": "Zwei."}]
+    await client.call("PATCH", f"{path}/segments", json={"edits": edits})
+    data = exported.replace("~Four.", "Ein!").replace("~Five.", "Zwei.")
+    conflict = (0, "Eins.", "Ein!")
+    assert await taken(client, path, data) == ([], [conflict])
+    assert await taken(client, path, data) == ([], [conflict])  # again
+    assert await taken(client, path, data, conflicts="overwrite") == ([0], [conflict])
+    assert await taken(client, path, data) == ([], [])
+    assert (await client.call("POST", f"{path}/xliff?conflicts=odd", content=data.encode())).status_code == 422
+
+
+async def test_a_tool_may_return_its_file_several_times_and_another_file_of_its_time_does_not_undo_that(
+    client: Client,
+) -> None:
+    document = await client.done(await client.upload(b"Seven.\n\nEight.\n"))
+    path = f"/{document['id']}"
+    mine, others = [(await client.call("GET", f"{path}/result?format=xliff")).text for _ in range(2)]
+    assert await taken(client, path, mine.replace("~Seven.", "Eins.")) == ([0], [])
+    assert await taken(client, path, mine.replace("~Seven.", "Eins!").replace("~Eight.", "Zwei.")) == ([0, 1], [])
+    assert await taken(client, path, others) == ([], [])
+    assert await taken(client, path, others.replace("~Eight.", "Zwo.")) == ([], [(1, "Zwei.", "Zwo.")])
+    await client.call("PATCH", f"{path}/segments/0", json={"translation": "Ein."})
+    assert await taken(client, path, mine.replace("~Seven.", "Eins?")) == ([], [(0, "Ein.", "Eins?")])
+
+
+async def test_a_file_whose_tool_drops_what_is_known_of_the_export_overwrites_nothing_that_people_have_written(
+    client: Client,
+) -> None:
+    document = await client.done(await client.upload(b"Ten.\n\nEleven.\n\nTwelve.\n"))
+    path = f"/{document['id']}"
+    edits = [{"n": n, "translation": text} for n, text in enumerate(("Eins.", "Zwei."))]
+    await client.call("PATCH", f"{path}/segments", json={"edits": edits})
+    exported = re.sub(' extradata="[^"]*"', "", (await client.call("GET", f"{path}/result?format=xliff")).text)
+    data = exported.replace("Eins.", "Ein.").replace("~Twelve.", "Drei.")
+    assert await taken(client, path, data) == ([2], [(0, "Eins.", "Ein.")])
 
 
 async def test_segments_are_found_replaced_and_reviewed(client: Client) -> None:
@@ -508,9 +560,10 @@ async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     [segment] = page["segments"]
     assert (segment["n"], segment["source"]) == (0, "Can I <g1>pay</g1> now?")
     assert (segment["translation"], segment["edited"]) == ("~Can I <g1>pay</g1> now?", False)
-    for wrong in ("no", "<g1>\0</g1>"):
+    for wrong, code in (("no", "wrong_marks"), ("<g1>\0</g1>", "invalid_request")):
         refused = await client.call("PATCH", f"{path}/0", json={"translation": wrong})
-        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "translation")
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"], error["param"]) == (400, code, "translation")
     edited = await client.call("PATCH", f"{path}/0", json={"translation": "<g1>Ja</g1> & <b>", "all_equal": True})
     assert [(one["translation"], one["edited"]) for one in edited.json()["segments"]] == [("<g1>Ja</g1> & <b>", True)]
     assert b"*Ja*" in (await client.call("GET", f"/{document['id']}/result")).content

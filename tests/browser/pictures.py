@@ -7,6 +7,7 @@ with the packaged model, `page-document.png`, which README shows, is of that.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser, FilePayload, Page, async_playwright, expect
 
+from dragoman.api.web.page import STATIC
 from tests.browser.conftest import (
     documents_serving,
     installed_chromium,
@@ -34,6 +36,17 @@ I am from China, but I live in Vienna now.
 """
 
 
+PAST = (
+    "Could you wake me up at 8 AM tomorrow?",
+    "Sales went up by 7% in January.",
+    "How much is this shirt?",
+)
+LONG = "\n\n".join(
+    " ".join(sentence["en"] for sentence in topic)
+    for topic in json.loads((STATIC / "sentences.json").read_text(encoding="utf-8")).values()
+)
+STOPPED_STEP_S = 0.03
+"""So slow that a long text is seen while it is translated."""
 LETTER = "My daughter is a designer. The bakery is across from the stadium.\nThis grilled fish is too salty."
 
 
@@ -51,6 +64,32 @@ async def pictures_of_texts(browser: Browser, stage: Stage, folder: Path) -> Non
             await page.click(".options summary")
         await page.screenshot(path=folder / f"{name}.png")
         await context.close()
+
+
+async def pictures_of_long_and_past_texts(browser: Browser, folder: Path) -> None:
+    """A long text whose translation is being stopped, and texts of before."""
+    context = await browser.new_context(viewport={"width": 1280, "height": 820}, locale="en-GB")
+    page = await context.new_page()
+    with tempfile.TemporaryDirectory() as documents:
+        async with documents_serving(Path(documents), STOPPED_STEP_S) as stage:
+            await open_page(page, stage)
+            await page.click("#past summary")
+            await page.check("#past-on")
+            for text in PAST:
+                await page.fill("#source", text)
+                await expect(page.locator("#output[data-phase=done]")).not_to_be_empty()
+                await expect(page.locator("#past-list .begins").first).to_have_text(text)
+                await page.fill("#source", "")
+                await expect(page.locator("#output[data-phase]")).to_have_count(0)
+            await page.locator("#past-list button").nth(1).click()
+            await expect(page.locator("#output[data-phase=done]")).not_to_be_empty()
+            await page.screenshot(path=folder / "page-history.png")
+            await page.fill("#source", LONG)
+            await page.wait_for_function("() => document.getElementById('output').textContent.length > 250")
+            with stage.held():
+                await page.hover("#stop")
+                await page.screenshot(path=folder / "page-stop.png")
+    await context.close()
 
 
 async def picture_of_engine(page: Page, stage: Stage, folder: Path) -> None:
@@ -80,7 +119,8 @@ async def pictures_of_review(page: Page, folder: Path) -> None:
 
 
 async def picture_of_import(page: Page, stage: Stage, folder: Path) -> None:
-    """What an XLIFF file has changed that a translator's tool has written: one translation, and one whose marks are gone."""
+    """What became of an XLIFF file that a translator's tool has changed: a translation is changed, another was changed here
+    too, and of a third the marks are gone."""
     await open_document(page, stage, TEXT, "letter.md")
     async with page.expect_download() as download:
         await page.click("#download-xliff")
@@ -90,9 +130,15 @@ async def picture_of_import(page: Page, stage: Stage, folder: Path) -> None:
     changed = data.replace(f">{last}<", ">저는 중국에서 왔지만, 지금은 빈에 삽니다.<").replace(
         f">{marked}<", ">기차가 곧 떠납니다.<"
     )
+    await page.locator(".segment .pencil").nth(1).click()
+    await page.locator(".segment .field").fill("빈으로 가는 급행열차는 오후 5시 15분에 4번 승강장에서 출발합니다.")
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await expect(page.locator(".segment").nth(1)).to_have_attribute("data-edited", "")
+    changed = changed.replace(f">{targets[1]}<", ">빈행 급행열차는 오후 5시 15분에 4번 승강장에서 떠납니다.<")
     file: FilePayload = {"name": "letter.xliff", "mimeType": "", "buffer": changed.encode()}
     await page.set_input_files("#xliff", [file])
-    await expect(page.locator("#review-notes")).not_to_be_empty()
+    await expect(page.locator("#imported-list li")).to_have_count(2)
+    await expect(page.locator(".segment").last).to_contain_text("삽니다")
     await page.screenshot(path=folder / "page-xliff.png")
 
 
@@ -144,6 +190,7 @@ async def main(folder: Path, packaged_url: str | None = None) -> None:
                 await picture_of_import(page, stage, folder)
                 await pictures_of_collections(page, stage, folder)
                 await pictures_of_texts(browser, stage, folder)
+                await pictures_of_long_and_past_texts(browser, folder)
                 await pictures_on_a_phone(browser, stage, folder)
                 await picture_of_engine(page, stage, folder)
         await browser.close()

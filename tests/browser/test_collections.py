@@ -53,6 +53,25 @@ async def test_what_was_wrong_stays_when_the_list_comes_after_it(page: Page, tmp
         await expect(page.locator("#collections-fault")).to_contain_text("3 columns")
 
 
+async def test_a_term_without_a_language_asks_for_it(page: Page, tmp_path: Path) -> None:
+    async with documents_serving(tmp_path) as stage:
+        await open_page(page, stage, "en")
+        await page.click("nav >> text=Glossaries")
+        await page.fill("#make-name", "Trains")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#entries-title")).to_have_text("Trains")
+        await expect(page.locator("#entries-search")).to_be_hidden()  # there is nothing to search
+        await page.fill("#entry-text", "기차")
+        await page.fill("#entry-translation", "train")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#entry-source")).to_be_focused()
+        await expect(page.locator("#entry-source")).to_have_attribute("placeholder", "Choose a language")
+        await page.get_by_role("option", name="Korean").click()
+        await page.click("#entry-add button[type=submit]")
+        await expect(page.locator("#entries tr")).to_have_count(1)
+        await expect(page.locator("#entries-search")).to_be_visible()
+
+
 async def test_a_glossary_is_made_of_a_file_searched_changed_and_used(page: Page, tmp_path: Path) -> None:
     async with documents_serving(tmp_path) as stage:
         await open_page(page, stage)
@@ -89,6 +108,18 @@ async def test_a_glossary_is_made_of_a_file_searched_changed_and_used(page: Page
         await expect(page.locator("#entries-facts")).to_contain_text("251 terms")
         await page.click("#entries-status >> text=Undo")
         await expect(entry(page, "train")).to_be_visible()
+        await expect(page.locator("#entries-title")).to_be_focused()
+        await entry(page, "train").get_by_role("button", name="Edit").click()
+        await page.keyboard.type("역")
+        await page.fill("#entries-find", "MORN")
+        await expect(page.locator("#entries tr")).to_have_count(1)
+        await page.click("nav >> text=Text")
+        await page.go_back()
+        await page.fill("#entries-find", "train")
+        await expect(entry(page, "train").locator("textarea")).to_have_value(
+            "기차역"
+        )  # typed, and neither saved nor lost
+        await entry(page, "train").get_by_role("button", name="Cancel").click()
         await page.fill("#entry-text", "new term")
         await page.fill("#entry-translation", "새 용어")
         await page.keyboard.press("Enter")

@@ -216,6 +216,14 @@ async def test_documents_are_listed_and_deleted(review: Page) -> None:
         await expect(review.locator(part)).to_be_hidden()
 
 
+async def test_a_file_in_its_target_language_says_what_to_do(page: Page, documents_stage: Stage) -> None:
+    await open_page(page, documents_stage, "en")
+    await page.click("text=Documents")
+    text = b"The train leaves soon, and nothing else is to be seen at this station.\n"
+    await page.set_input_files("#file", {"name": "english.md", "mimeType": "", "buffer": text})
+    await expect(page.locator("#review-progress")).to_have_text(re.compile("Choose another one and upload it again"))
+
+
 async def test_a_file_without_letters_says_that_it_has_no_segments(page: Page, documents_stage: Stage) -> None:
     await open_page(page, documents_stage)
     await page.click("text=Documents")

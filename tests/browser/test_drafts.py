@@ -105,6 +105,16 @@ async def test_an_edit_that_is_discarded_is_gone(review: Page, how: str) -> None
     await expect(row(review).locator(".reasons .draft")).to_have_count(0)
 
 
+async def test_what_was_discarded_by_mistake_is_had_back(review: Page) -> None:
+    await review.keyboard.press("Escape")
+    await row(review).get_by_role("button", name="Undo").press("Enter")
+    await expect(field(review)).to_have_text(EDIT)
+    await expect(field(review)).to_be_focused()
+    assert await drafts(review) == 1
+    await review.keyboard.press("Escape")
+    assert await drafts(review) == 0
+
+
 async def test_what_was_changed_in_another_tab_meanwhile_is_not_overwritten_unseen(review: Page) -> None:
     other = await review.context.new_page()
     await other.goto(review.url)

@@ -65,12 +65,14 @@ async def test_segments_are_searched_filtered_and_replaced_after_a_look(review: 
     assert await faults(review) == []
     await review.get_by_role("button", name="Replace in 1 segment").click()
     await expect(review.locator("#replace-status")).to_have_text("1 segment changed.")
+    await expect(review.locator("#replace-undo")).to_be_focused()
     await expect(row(review, 1).locator(".text")).to_contain_text("ko:Eva")
     await expect(row(review, 1)).to_have_attribute("data-edited", "")
     await expect(row(review, 1)).not_to_have_attribute("data-reviewed", "")
     await review.click("#replace-undo")
     await expect(row(review, 1).locator(".text")).to_contain_text("ko:Anna")
     await expect(row(review, 1)).not_to_have_attribute("data-edited", "")
+    await expect(review.locator("#replace-undo")).to_be_focused()
     await review.click("#replace-undo")  # of the step back
     await expect(row(review, 1)).to_have_attribute("data-edited", "")
 
@@ -359,16 +361,70 @@ async def test_at_400_percent_nothing_covers_a_segment(review: Page) -> None:
     assert await faults(review) == []
 
 
+async def exported(page: Page) -> str:
+    async with page.expect_download() as download:
+        await page.click("#download-xliff")
+    return Path(await (await download.value).path()).read_text(encoding="utf-8")
+
+
+async def give_back(page: Page, data: str) -> None:
+    file = FilePayload(name="letter.xliff", mimeType="", buffer=data.encode())
+    await page.set_input_files("#xliff", [file])
+
+
 async def test_an_exported_file_comes_back_from_a_translators_tool(review: Page) -> None:
-    async with review.expect_download() as download:
-        await review.click("#download-xliff")
-    data = Path(await (await download.value).path()).read_text(encoding="utf-8")
-    changed = data.replace("ko:train", "기차").replace('<g id="1">ko:opens</g>', "opens")
-    file = FilePayload(name="letter.xliff", mimeType="", buffer=changed.encode())
-    await review.set_input_files("#xliff", [file])
-    notes = review.locator("#review-notes")
-    await expect(notes).to_contain_text("1 segment changed")
+    data = await exported(review)
+    await give_back(review, data.replace("ko:train", "기차").replace('ko:<g id="1">opens</g>', "ko:opens"))
+    imported = review.locator("#review-imported")
+    await expect(imported).to_contain_text("1 segment changed, 1 not taken")
+    await expect(imported.locator("li")).to_contain_text("each mark of the source once")
     await expect(row(review, 2).locator(".text")).to_contain_text("기차")
-    await review.set_input_files("#xliff", [FilePayload(name="letter.xliff", mimeType="", buffer=b"<xliff/>")])
-    await expect(notes).to_contain_text("no segments")
     assert await faults(review) == []
+    await imported.get_by_role("link", name="1").click()
+    await expect(row(review, 1)).to_be_focused()
+    drop = """data => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File([data], "letter.ko.xliff"));
+        document.body.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+    }"""
+    await review.evaluate(drop, data.replace("ko:closes", "닫고"))
+    await expect(row(review, 3).locator(".text")).to_contain_text("닫고")
+    await give_back(review, "<xliff/>")
+    await expect(review.locator("#review-notes")).to_contain_text("no segments")
+    await expect(imported).to_be_hidden()
+    assert await faults(review) == []
+
+
+async def test_what_was_changed_here_and_in_a_tool_is_shown_twice_and_chosen_by_a_click(review: Page) -> None:
+    data = await exported(review)
+    for number in (1, 2, 3):
+        await row(review, number).locator(".pencil").click()
+        await review.keyboard.press("End")
+        await review.keyboard.type(" here")
+        await row(review, number).get_by_role("button", name="Save", exact=True).click()
+        await expect(row(review, number)).to_have_attribute("data-edited", "")
+    await give_back(review, data.replace("ko:door", "문").replace("ko:train", "기차").replace("ko:Nothing", "없음"))
+    imported = review.locator("#review-imported")
+    await expect(imported).to_contain_text(
+        "1 segment changed. 3 were changed both here and in the file. 3 stay as they are here."
+    )
+    texts = imported.locator("li").nth(1).locator("dd")
+    await expect(texts).to_have_text(["ko:The ko:train ko:leaves ko:soon. here", "ko:The 기차 ko:leaves ko:soon."])
+    await expect(row(review, 2).locator(".text")).to_contain_text("ko:train")
+    assert await faults(review) == []
+    first = imported.locator("li button").first
+    await first.press("Enter")
+    await expect(row(review, 1).locator(".text")).to_contain_text("문")
+    await expect(first).to_have_text("Keep the one from here")
+    await expect(imported).to_contain_text("2 stay as they are here. 1 has the file’s translation now.")
+    marked = "[...CSS.highlights.get('difference')].map(({startContainer, startOffset, endOffset}) => "
+    assert "문" in await review.evaluate(f"{marked} startContainer.data.slice(startOffset, endOffset))")
+    await expect(first).to_be_focused()
+    await imported.get_by_role("button", name="in 2 segments").click()
+    await expect(row(review, 2).locator(".text")).to_contain_text("기차")
+    await expect(row(review, 3).locator(".text")).to_contain_text("문")
+    await first.click()
+    await expect(row(review, 1).locator(".text")).to_contain_text("here")
+    assert await faults(review) == []
+    await imported.get_by_role("button", name="Close").click()
+    await expect(imported).to_be_hidden()

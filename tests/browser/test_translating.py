@@ -240,6 +240,8 @@ async def test_the_history_is_kept_in_the_browser_while_the_reader_wants_it(live
     await live.click("#past summary")
     await kept.nth(2).click()
     await expect(output).to_have_text("ko:good ko:evening, ko:all")
+    await expect(kept).to_have_count(3)  # it has gone to the first place
+    await expect(kept.first).to_contain_text("good evening, all")
     await expect(live.locator("#source-language")).to_have_attribute("data-value", "en")
     await expect(live.locator("#source")).to_be_focused()
     await live.evaluate("""() => {
@@ -512,12 +514,39 @@ async def test_a_translation_is_stopped_and_the_box_emptied(slow: Page, slow_sta
         await until(lambda: slow_stage.running == 0, "the engine is free")
     await expect(slow.locator("#stop")).to_be_hidden()
     await expect(slow.locator("#output")).to_have_text(re.compile("ko:"))
+    await expect(slow.locator("#measured")).to_have_text("Stopped: this is not all of it.")
     await expect(slow.locator("#copy")).to_be_enabled()
     await expect(slow.locator("#source")).to_be_focused()
     await slow.click("#clear")
     await expect(slow.locator("#output")).to_be_empty()
     await expect(slow.locator("#source")).to_have_value("")
     await expect(slow.locator("#clear")).to_be_hidden()
+    await slow.keyboard.press("Control+z")
+    await expect(slow.locator("#source")).to_have_value("many words that take their time")
+
+
+async def test_stop_is_in_reach_on_a_phone_however_long_the_translation_gets(slow: Page, slow_stage: Stage) -> None:
+    await slow.set_viewport_size({"width": 390, "height": 844})
+    with slow_stage.held():
+        await slow.fill("#source", "\n\n".join(f"line {number}" for number in range(60)))
+        await expect(slow.locator("#output")).to_have_text(re.compile("ko:"))
+        await slow.locator("#output").evaluate("output => output.append('ko: '.repeat(900))")
+        await expect(slow.locator("#stop")).to_be_in_viewport(ratio=1)
+        await slow.click("#stop")
+        await until(lambda: slow_stage.running == 0, "the engine is free")
+
+
+async def test_a_text_is_there_again_when_the_page_is_loaded_again_in_its_tab(live: Page, stage: Stage) -> None:
+    await live.fill("#source", "good morning")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:good ko:morning")
+    await live.goto(f"{stage.url}engine")
+    assert "morning" not in await live.evaluate("JSON.stringify(localStorage)")
+    await live.goto(stage.url)
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:good ko:morning")
+    await live.click("#clear")
+    await live.reload()
+    await expect(live.locator("#target-language")).not_to_have_value("")
+    await expect(live.locator("#source")).to_have_value("")
 
 
 async def test_the_reader_s_language_is_the_first_target_unless_the_text_is_in_it(page: Page, stage: Stage) -> None:

@@ -2,7 +2,8 @@
 
     python -m tests.clients.omegat        # apt-get install omegat; writes the table of docs/page.md
 
-Ends with an error where a segment is lost or others than the edited ones are changed. The server has the `fake` engine.
+Ends with an error where a segment, or what is known of its export, is lost, or others than the edited ones are changed. The
+server has the `fake` engine.
 OmegaT runs without windows: it is given its own translation memory (`project_save.tmx`), where the editor stores what is typed.
 """
 
@@ -154,6 +155,7 @@ def round_trip(client: httpx.Client, folder: Path, name: str, target: str, data:
     edits = {one: EDITED.sub("Edited &", one, count=1) for one in offered[::EDIT_EVERY]}
     project.translate(edits)
     back = (project.folder / "target" / file.name).read_bytes()
+    assert back.count(b' extradata="') == len(before), "OmegaT has dropped what is known of the export"
     taken = client.post(f"/documents/{id}/xliff", content=back).raise_for_status().json()
     after = rows(client, id)
     changed = [new["n"] for old, new in zip(before, after, strict=True) if old["translation"] != new["translation"]]

@@ -229,7 +229,7 @@ async def test_segments_of_a_folder_of_before_are_read_and_edited(tmp_path: Path
     await with_segments(files, tmp_path)
     await files.edit(ID, [SegmentEdit(1, "x")])
     with closing(sqlite3.connect(tmp_path / ID / "segments.db", isolation_level=None)) as connection:
-        for column in ("machine", "reviewed", "examples", "best_similarity", "looks"):
+        for column in ("machine", "reviewed", "examples", "best_similarity", "looks", "base"):
             connection.execute(f"ALTER TABLE segments DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 0")
     page = await files.page(ID, 0, 2)
@@ -240,6 +240,15 @@ async def test_segments_of_a_folder_of_before_are_read_and_edited(tmp_path: Path
     ]
     [again] = (await files.edit(ID, [SegmentEdit(1, "y")])).changed
     assert (again.translation, again.edited, again.machine) == ("y", True, None)
+
+
+async def test_a_translation_is_known_as_that_of_a_file_until_it_is_edited(
+    files: DocumentFiles, tmp_path: Path
+) -> None:
+    await with_segments(files, tmp_path)
+    edits = [SegmentEdit(1, "x", base="a-b"), SegmentEdit(1), SegmentEdit(1, "x"), SegmentEdit(1, "y")]
+    bases = [(await files.edit(ID, [edit])).changed[0].base for edit in edits]
+    assert bases == ["a-b", "a-b", "a-b", None]
 
 
 async def test_texts_come_back_as_they_are(files: DocumentFiles, tmp_path: Path) -> None:

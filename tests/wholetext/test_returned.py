@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from wholetext.errors import InvalidFile
-from wholetext.files.exports import BilingualSegment, export, read_again
+from wholetext.files.exports import BilingualSegment, digest, export, read_again
 from wholetext.files.returned import ReturnedSegment, read
 
 SEGMENTS = [
@@ -23,11 +26,20 @@ def file(old: str = "", new: str = "") -> bytes:
 
 
 def test_what_was_exported_is_read_as_it_was() -> None:
-    assert [*read(file())] == [
+    found = [*read(file())]
+    assert [replace(one, base="") for one in found] == [
         ReturnedSegment(0, SEGMENTS[0].source, SEGMENTS[0].target),
         ReturnedSegment(1, read_again("a\r\nb\x1b"), read_again("c\rd"), is_open=True),
         ReturnedSegment(7, SEGMENTS[2].source, SEGMENTS[2].target, is_approved=True),
     ]
+    assert [one.base_digest for one in found] == [digest(one.target) for one in SEGMENTS]
+    assert len({one.base.partition("-")[0] for one in (*found, *read(file()))}) == 2  # two exports
+
+
+@pytest.mark.parametrize("written", ["", ' extradata="of a tool"'])
+def test_a_tool_may_drop_what_is_kept_of_the_export(written: str) -> None:
+    data = re.sub(' extradata="[^"]*"', written, file().decode()).encode()
+    assert [one.base for one in read(data)] == ["", "", ""]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dragoman.api.forms import FileForm, receive_body, receive_file
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, check_direction, parse_terms
 from dragoman.errors import InvalidRequest
 from dragoman.service.alternatives import MAX_ALTERNATIVES
-from dragoman.service.document_contents import MOST_TRANSLATION_CHARACTERS
+from dragoman.service.document_contents import MOST_TRANSLATION_CHARACTERS, RefusalCode
 from dragoman.service.document_runs import DocumentOptions, report_of
 from dragoman.service.document_search import MOST_FOUND, SegmentQuery, Where
 from dragoman.storage.document_files import full_disk_reported
@@ -229,7 +229,16 @@ class RefusedOut(BaseModel):
     """A segment of a file that was not set."""
 
     n: int
+    code: RefusalCode
     message: str
+
+
+class ReturnConflictOut(BaseModel):
+    """A segment that people have changed here, and others in the file, since it was exported."""
+
+    segment: Annotated[SegmentOut, Field(description="As it was here when the file came back.")]
+    returned: Annotated[str, Field(description="Its translation in the file.")]
+    reviewed: Annotated[bool, Field(description="Whether the file's translation counts as reviewed.")]
 
 
 class TakenBackAnswer(BaseModel):
@@ -241,6 +250,8 @@ class TakenBackAnswer(BaseModel):
     reviewed_count: Annotated[int, Field(description="Approved in the file, with the translation as it was.")]
     refused: list[RefusedOut]
     refused_count: int
+    conflicts: list[ReturnConflictOut]
+    conflicts_count: int
 
 
 class NumbersAnswer(BaseModel):
@@ -560,17 +571,29 @@ async def replacements(id: Id, body: ReplaceBody, service: Service, account: Cal
         }
     },
 )
-async def take_back(id: Id, request: Request, service: Service, account: Caller) -> TakenBackAnswer:
+async def take_back(
+    id: Id,
+    request: Request,
+    service: Service,
+    account: Caller,
+    conflicts: Annotated[
+        Literal["keep", "overwrite"],
+        Query(
+            description="What becomes of segments that were changed here and in the file: the answer has both texts."
+        ),
+    ] = "keep",
+) -> TakenBackAnswer:
     """The file of `…/result?format=xliff`, after a translator's tool changed it, whatever the Content-Type. Translations that
-    are others now are set, if they have the marks of their sources, and count as reviewed unless their state is `needs-…` or
-    `new`; approved ones count as reviewed. A file with a source that is not the document's is refused."""
+    the tool has changed are set, if they have the marks of their sources, and count as reviewed unless their state is `needs-…`
+    or `new`; approved ones count as reviewed. What people have changed here since the export stays, and is in `conflicts` where
+    the tool has changed it too. A file with a source that is not the document's is refused."""
     documents = service.documents
     document = await documents.get(id, account)
     upload = service.memories.uploads.begin(account.id)
     try:
         with full_disk_reported():
             await receive_body(request, upload.path / SOURCE, service.max_file_bytes)
-            taken = await documents.contents.take_back(document, upload.path)
+            taken = await documents.contents.take_back(document, upload.path, overwrite=conflicts == "overwrite")
     finally:
         await UPLOADS.run(upload.discard)
     return TakenBackAnswer(
@@ -578,8 +601,13 @@ async def take_back(id: Id, request: Request, service: Service, account: Caller)
         changed=taken.changed[:MAX_PAGE],
         changed_count=len(taken.changed),
         reviewed_count=len(taken.reviewed),
-        refused=[RefusedOut(n=n, message=message) for n, message in taken.refused[:MAX_PAGE]],
+        refused=[RefusedOut(n=n, code=code, message=message) for n, code, message in taken.refused[:MAX_PAGE]],
         refused_count=len(taken.refused),
+        conflicts=[
+            ReturnConflictOut(segment=SegmentOut.of(one.segment), returned=one.returned, reviewed=one.reviewed)
+            for one in taken.conflicts
+        ],
+        conflicts_count=taken.conflicts_count,
     )
 
 

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from dragoman.errors import (
     DocumentLost,
     DocumentNotReady,
     InvalidRequest,
     UnknownDocument,
+    WrongMarks,
     file_errors,
 )
 from dragoman.service.alternatives import canonical_form
@@ -35,9 +36,9 @@ from dragoman.threads import SEGMENTS
 from dragoman.types import Account, Example, Translation
 from wholetext.files import formats
 from wholetext.files.content import ReadOptions
-from wholetext.files.exports import read_again
+from wholetext.files.exports import digest, read_again
 from wholetext.files.returned import ReturnedSegment
-from wholetext.files.segmentfile import Edited, Page, SegmentEdit, StoredSegment
+from wholetext.files.segmentfile import MOST_CHANGED, Edited, Page, SegmentEdit, StoredSegment
 from wholetext.files.worker import RETURNED, WorkerTask
 from wholetext.markup import marks
 from wholetext.markup.marks import MARK
@@ -61,21 +62,38 @@ class ResultFile:
     media_type: str
 
 
+RefusalCode = Literal["no_translation", "marks", "characters"]
+"""Why a segment of a file that comes back is not set: it has no translation that can be read, or one without the marks of its
+source, or with characters that files cannot have."""
+
+
 @dataclass(frozen=True, slots=True)
+class ReturnConflict:
+    """A segment that was changed here and in an exported file: `segment` is as it was here when the file came back, `returned`
+    its translation in the file, which counts as `reviewed` or not."""
+
+    segment: StoredSegment
+    returned: str
+    reviewed: bool
+
+
+@dataclass(slots=True)
 class TakenBack:
     """What a file of `segments` has changed: numbers of those with another translation, of those that are reviewed now, and of
-    those that could not be set, with the reason."""
+    those that could not be set, with the reason as a code and in words. `conflicts` are the first of `conflicts_count`."""
 
     segments: int
     changed: list[int] = field(default_factory=list[int])
     reviewed: list[int] = field(default_factory=list[int])
-    refused: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    refused: list[tuple[int, RefusalCode, str]] = field(default_factory=list[tuple[int, RefusalCode, str]])
+    conflicts: list[ReturnConflict] = field(default_factory=list[ReturnConflict])
+    conflicts_count: int = 0
 
-    def refuse(self, edited_meanwhile: Collection[int]) -> None:
-        """Segments that were to be set, and had become others when they were."""
-        for numbers in (self.changed, self.reviewed):
-            numbers[:] = [n for n in numbers if n not in edited_meanwhile]
-        self.refused.extend((n, "it was edited while the file was read") for n in edited_meanwhile)
+    def add_conflict(self, returned: ReturnedSegment, row: StoredSegment) -> None:
+        """Note a segment that has another translation here than in the file, both by people."""
+        self.conflicts_count += 1
+        if returned.target is not None and len(self.conflicts) < MOST_CHANGED:
+            self.conflicts.append(ReturnConflict(row, returned.target, not returned.is_open))
 
 
 class Turns:
@@ -251,8 +269,10 @@ class DocumentContents:
             await memories.forget(*place, withdrawn)
         await memories.remember(*place, approved)
 
-    async def take_back(self, document: StoredDocument, folder: Path) -> TakenBack:
-        """Set the translations of an XLIFF export of the document that comes back, from the file `source` in a folder.
+    async def take_back(self, document: StoredDocument, folder: Path, *, overwrite: bool = False) -> TakenBack:
+        """Set the translations of an XLIFF export of the document that comes back, from the file `source` in a folder. What
+        people have changed here since it was exported stays; where the file has changed it too, that is a conflict, for which
+        `overwrite` takes the file's translation.
 
         Raises `InvalidFile`, and `InvalidRequest` for the file of another document: then nothing is changed.
         """
@@ -269,9 +289,22 @@ class DocumentContents:
                     rows = {one.n: one for one in await self.rows(document, [one.n for one in batch])}
                     if first_pass:
                         _check_sources(batch, rows)
-                    elif edits := await SEGMENTS.run(_edits_of, batch, rows, taken):
-                        taken.refuse((await self.edit_all(document, edits)).conflicts)
+                    elif edits := await SEGMENTS.run(_edits_of, batch, rows, taken, overwrite):
+                        conflicts = set((await self.edit_all(document, edits)).conflicts)
+                        if conflicts:
+                            await self._note_late(document, [one for one in batch if one.n in conflicts], taken)
         return taken
+
+    async def _note_late(self, document: StoredDocument, late: Sequence[ReturnedSegment], taken: TakenBack) -> None:
+        """Note segments that people have changed after they were compared with the file, which has not changed them."""
+        numbers = {one.n for one in late}
+        taken.changed = [n for n in taken.changed if n not in numbers]
+        taken.reviewed = [n for n in taken.reviewed if n not in numbers]
+        known = {one.segment.n for one in taken.conflicts}
+        rows = {one.n: one for one in await self.rows(document, [*numbers])}
+        for one in late:
+            if one.n not in known and one.n in rows and _has_other(one, rows[one.n]):
+                taken.add_conflict(one, rows[one.n])
 
     async def rows(self, document: StoredDocument, numbers: Sequence[int]) -> list[StoredSegment]:
         """Return the segments of these numbers, in their order, as far as there are any."""
@@ -402,37 +435,60 @@ def _check_sources(segments: Sequence[ReturnedSegment], rows: Mapping[int, Store
 
 
 def _edits_of(
-    segments: Sequence[ReturnedSegment], rows: Mapping[int, StoredSegment], taken: TakenBack
+    segments: Sequence[ReturnedSegment], rows: Mapping[int, StoredSegment], taken: TakenBack, overwrite: bool
 ) -> list[SegmentEdit]:
-    """What segments that came back change; it is noted in `taken`, and what cannot be set too."""
+    """What segments that came back change; it is noted in `taken`, and what is not set too."""
     edits = list[SegmentEdit]()
     for one in segments:
-        row, target = rows[one.n], one.target
-        is_changed = target is not None and read_again(target) != read_again(row.translation or row.source)
-        if target is None:
-            taken.refused.append((one.n, "it has no translation that can be read"))
-        elif is_changed and _is_older(one, row):
-            taken.refused.append(
-                (one.n, "it was edited after the file was written, which has the machine's translation")
-            )
-        elif is_changed:
+        row = rows[one.n]
+        changed_by = _changed_by(one, row)
+        if one.target is None:
+            taken.refused.append((one.n, "no_translation", "it has no translation that can be read"))
+        elif changed_by == "nobody":
+            if one.is_approved and not row.reviewed:
+                taken.reviewed.append(one.n)
+                edits.append(SegmentEdit(one.n, was=row.translation))
+        elif changed_by != "page":
             try:
-                _check_edit(row, target, all_equal=False)
+                _check_edit(row, one.target, all_equal=False)
             except InvalidRequest as wrong:
-                taken.refused.append((one.n, wrong.message))
-            else:
+                code: RefusalCode = "marks" if isinstance(wrong, WrongMarks) else "characters"
+                taken.refused.append((one.n, code, wrong.message))
+                continue
+            if changed_by == "both":
+                taken.add_conflict(one, row)
+            if changed_by == "file" or overwrite:
                 taken.changed.append(one.n)
-                edits.append(SegmentEdit(one.n, target, reviewed=not one.is_open, was=row.translation))
-        elif one.is_approved and not row.reviewed:
-            taken.reviewed.append(one.n)
-            edits.append(SegmentEdit(one.n, was=row.translation))
+                edits.append(
+                    SegmentEdit(one.n, one.target, reviewed=not one.is_open, was=row.translation, base=one.base)
+                )
     return edits
 
 
-def _is_older(returned: ReturnedSegment, row: StoredSegment) -> bool:
-    """Whether a segment comes back as the machine translated it, and was edited meanwhile: an edited one is written as
-    approved."""
-    return not returned.is_approved and row.machine is not None and returned.target == read_again(row.machine)
+def _has_other(returned: ReturnedSegment, row: StoredSegment) -> bool:
+    """Whether a segment has another translation in the file than here."""
+    return returned.target is not None and read_again(returned.target) != read_again(row.translation or row.source)
+
+
+def _changed_by(returned: ReturnedSegment, row: StoredSegment) -> Literal["nobody", "file", "page", "both"]:
+    """Who has changed a segment since the file was exported, which has another translation than the segment has here.
+
+    What no person has written here is not kept from people. A segment whose translation was taken from the same export is not
+    changed here: a tool may return its file several times. Where a tool has dropped what the export says, what people have
+    changed here may have been changed in the file too.
+    """
+    target = returned.target
+    if target is None or not _has_other(returned, row):
+        return "nobody"
+    if returned.base:
+        if digest(target) == returned.base_digest:
+            return "page"
+        is_kept = row.base == returned.base or digest(row.translation or row.source) == returned.base_digest
+    else:
+        if row.machine is not None and not returned.is_approved and read_again(target) == read_again(row.machine):
+            return "page"  # the machine's translation, which the segment had when it was exported
+        is_kept = False
+    return "file" if is_kept or not (row.edited or row.reviewed) else "both"
 
 
 def _no_segment(document: StoredDocument, n: int) -> InvalidRequest:
@@ -465,7 +521,7 @@ def _check_edit(segment: StoredSegment, translation: str, *, all_equal: bool) ->
         )
     wrong = marks.lost(source, translation)
     if wrong:
-        raise InvalidRequest(
+        raise WrongMarks(
             f"the translation of segment {segment.n + 1} must have each mark of the source once, and pairs nested as there: "
             "look at " + ", ".join(f"number {number}" for number in wrong[:10]),
             param="translation",

@@ -25,12 +25,13 @@ from dragoman.errors import (
     DocumentLost,
     DragomanError,
     EngineFailed,
+    EqualLanguages,
     Forbidden,
     InvalidFile,
-    InvalidRequest,
     QueueFull,
     StorageUnavailable,
     Unavailable,
+    UndetectedLanguage,
     UnknownDocument,
     UnsupportedLanguage,
     file_errors,
@@ -79,8 +80,6 @@ SAMPLE_CHARACTERS = 4_000
 """Of a document's longest texts, in which its language is detected."""
 CONTEXT_CHARACTERS = 300
 """Of a unit that was translated in an earlier run, the end that is context of the next."""
-EQUAL_LANGUAGES = "Source and target language are equal."
-"""As DeepL's clients have it."""
 _NOTES = {checks.FORMALITY_IGNORED, checks.CONTEXT_IGNORED, checks.INSTRUCTIONS_IGNORED}
 """Warnings about the request, which a document has once, and not with each segment."""
 
@@ -332,7 +331,7 @@ class DocumentRuns:
     async def _plan(self, document: StoredDocument, units: Units, account: Account) -> StoredDocument:
         """Settle what a document has and its language, and store that. Its source stays None if it has no letters.
 
-        Raises `InvalidFile` for too many characters, `UnsupportedLanguage` or `InvalidRequest` for its language,
+        Raises `InvalidFile` for too many characters, `UnsupportedLanguage`, `EqualLanguages` or `UndetectedLanguage`,
         `QuotaExceeded`.
         """
         characters, sample = await RUNS.run(_count, units)
@@ -347,9 +346,9 @@ class DocumentRuns:
             if source is not None and not detection.is_served:
                 raise UnsupportedLanguage(f"the document is in {checks.language_named(source, served)}", param="source")
             if source is None and detection.has_letters:
-                raise InvalidRequest("the document's language could not be detected: give it", param="source")
+                raise UndetectedLanguage("the document's language could not be detected: give it", param="source")
         if source == document.target:
-            raise InvalidRequest(EQUAL_LANGUAGES, param="target")
+            raise EqualLanguages
         found: dict[str, Any] = {"source": source, "characters": characters, "segments": len(units.sources)}
         await self._store.update(document.id, self._owner, **found)
         if not document.charged:

@@ -23,8 +23,8 @@ from dragoman import languages
 from dragoman.errors import (
     BodyTooLarge,
     DocumentLost,
+    EqualLanguages,
     InvalidFile,
-    InvalidRequest,
     QueueFull,
     StorageUnavailable,
     UnknownDocument,
@@ -33,7 +33,7 @@ from dragoman.errors import (
 )
 from dragoman.service.document_contents import DocumentContents
 from dragoman.service.document_places import DocumentPlaces
-from dragoman.service.document_runs import EQUAL_LANGUAGES, DocumentOptions, DocumentRuns, ServerParts, report_of
+from dragoman.service.document_runs import DocumentOptions, DocumentRuns, ServerParts, report_of
 from dragoman.service.document_terms import TERMS, Dictionary, DocumentTerms, of_entries, write_terms
 from dragoman.settings import Settings
 from dragoman.storage.database import Database, utc_now
@@ -204,7 +204,7 @@ class Documents:
         self._check_file(file_format, size)
         options = self._checked(options, file_format)
         if options.source == options.target and api != "deepl":  # whose clients expect that of the job
-            raise InvalidRequest(EQUAL_LANGUAGES, param="target")
+            raise EqualLanguages
         self._parts.calls.accounts.check(account, options.target, 1)
         terms = await self._terms(options, account)
         if isinstance(options.memory, str):

@@ -136,6 +136,7 @@ _segments = Table(
     Column("examples", Integer, nullable=False, server_default="0"),
     Column("best_similarity", Float),
     Column("looks", Text, nullable=False, server_default="{}"),
+    Column("base", String(21)),
     Index("ix_document_segments_doubtful", "document_id", "doubtful", "n"),
 )
 _SHOWN: list[Column[Any]] = [_segments.c[field.name] for field in fields(StoredSegment)]
@@ -456,6 +457,7 @@ def _values(edit: SegmentEdit) -> dict[str, Any]:
         "machine": case((is_machine, None), else_=machine),
         "edited": not_(is_machine),
         "reviewed": edit.reviewed,
+        "base": case((new == c.translation, func.coalesce(edit.base, c.base)), else_=edit.base),
         "doubtful": false() if edit.reviewed else and_(c.warnings != "[]", is_machine),
     }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
+from secrets import token_hex
 from typing import Literal, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
@@ -58,6 +60,7 @@ def _tmx(segments: Iterable[BilingualSegment], name: str, source: str, target: s
 
 
 def _xliff(segments: Iterable[BilingualSegment], name: str, source: str, target: str) -> Iterator[str]:
+    export_id = token_hex(4)
     yield (
         f'<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">\n<file original={attribute(name)} '
         f'source-language={attribute(source)} target-language={attribute(target)} datatype="x-unknown">\n<body>\n'
@@ -65,7 +68,8 @@ def _xliff(segments: Iterable[BilingualSegment], name: str, source: str, target:
     for one in segments:
         state = "needs-review-translation" if one.doubtful else "final" if one.edited else "translated"
         approved = ' approved="yes"' if one.edited else ""
-        yield f'<trans-unit id="{one.number}" resname={attribute(one.place)} xml:space="preserve"{approved}>'
+        base = f"{export_id}-{digest(one.target)}"
+        yield f'<trans-unit id="{one.number}" resname={attribute(one.place)} extradata="{base}" xml:space="preserve"{approved}>'
         yield f"<source>{inline(one.source, _XLIFF_MARKS)}</source>"
         yield f'<target state="{state}">{inline(one.target, _XLIFF_MARKS)}</target>'
         yield "".join(f"<note>{characters(note)}</note>" for note in one.notes)
@@ -110,6 +114,11 @@ def characters(text: str) -> str:
 def read_again(text: str) -> str:
     """Return a text as it is read from a file that it was written to: XML has no control characters, and one line break."""
     return NOT_XML.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def digest(text: str) -> str:
+    """Return 12 characters by which a translation is known again in a file that has it."""
+    return blake2b(read_again(text).encode(errors="surrogatepass"), digest_size=6).hexdigest()
 
 
 def attribute(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from wholetext.files.xmlpart import Element, Namespaces, Text, decoded, elements
 
 _NAME = "the XLIFF file"
 _MARKS = {"g": ("<g{}>", "</g{}>"), "x": ("<x{}/>", "")}
+_BASE = re.compile("[0-9a-f]{8}-[0-9a-f]{12}")
 _KEPT = frozenset(("mrk", "#"))
 """Elements of tools, whose text is that of the segment, and comments, which have none."""
 MAX_PARTS = 10_000
@@ -20,13 +22,20 @@ MAX_PARTS = 10_000
 @dataclass(frozen=True, slots=True)
 class ReturnedSegment:
     """Segment `n` with marks. `target` None: it has none, or none that can be read. `is_open`: it is to be worked on again;
-    `is_approved`: somebody has approved it."""
+    `is_approved`: somebody has approved it. `base`: what `exports` has written of the export and of the translation in it,
+    whose digest is `base_digest`; empty: a tool has dropped it, or an older version has written the file."""
 
     n: int
     source: str
     target: str | None
     is_open: bool = False
     is_approved: bool = False
+    base: str = ""
+
+    @property
+    def base_digest(self) -> str:
+        """The `exports.digest` of the translation that was exported; empty: it is not known."""
+        return self.base.rpartition("-")[2]
 
 
 def read(data: bytes) -> Iterator[ReturnedSegment]:
@@ -50,6 +59,7 @@ def _segment(unit: Element) -> ReturnedSegment:
         raise InvalidFile("Invalid file: it has a unit that is not of a document of this server", param="file")
     if target is None:
         return ReturnedSegment(int(number), text, None)
+    base = unit.get("extradata")
     state, translation = target.get("state"), _with_marks(target)
     if translation is not None and (not translation.strip() or (state in NOT_DONE and translation == text)):
         translation = None  # so tools write what is not translated
@@ -59,6 +69,7 @@ def _segment(unit: Element) -> ReturnedSegment:
         translation,
         is_open=state.startswith("needs-") or state == "new",
         is_approved=unit.get("approved") == "yes" or state in ("final", "signed-off"),
+        base=base if _BASE.fullmatch(base) else "",
     )
 
 

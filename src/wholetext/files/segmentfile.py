@@ -21,21 +21,24 @@ MOST_ROWS = 5_000
 SegmentKind = Literal["doubtful", "edited", "reviewed", "unreviewed", "memory", "examples"]
 """Segments that people look for. `memory`: from a translation memory; `examples`: made with examples; neither is edited."""
 _BUSY_TIMEOUT_S = 10.0
-_ADDED = {
-    "machine": "TEXT",
-    "reviewed": "INTEGER NOT NULL DEFAULT 0",
-    "examples": "INTEGER NOT NULL DEFAULT 0",
-    "best_similarity": "REAL",
-    "looks": "TEXT NOT NULL DEFAULT '{}'",
+_ADDED: dict[int, dict[str, str]] = {
+    1: {
+        "machine": "TEXT",
+        "reviewed": "INTEGER NOT NULL DEFAULT 0",
+        "examples": "INTEGER NOT NULL DEFAULT 0",
+        "best_similarity": "REAL",
+        "looks": "TEXT NOT NULL DEFAULT '{}'",
+    },
+    2: {"base": "TEXT"},
 }
-"""Columns that files of before version 1 do not have."""
-_VERSION = 1
+"""Columns that files of before a version do not have."""
+_VERSION = max(_ADDED)
 _SCHEMA = f"""
 CREATE TABLE segments (
     n INTEGER PRIMARY KEY, source TEXT NOT NULL, place TEXT NOT NULL, context TEXT NOT NULL, follows INTEGER NOT NULL,
     translation TEXT, confidence REAL, warnings TEXT NOT NULL DEFAULT '[]',
     doubtful INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0, memory INTEGER NOT NULL DEFAULT 0,
-    equal INTEGER NOT NULL DEFAULT 0, {", ".join(f"{name} {of}" for name, of in _ADDED.items())}
+    equal INTEGER NOT NULL DEFAULT 0, {", ".join(f"{name} {of}" for added in _ADDED.values() for name, of in added.items())}
 );
 CREATE INDEX doubtful ON segments (n) WHERE doubtful;
 PRAGMA user_version = {_VERSION};
@@ -75,6 +78,7 @@ class SourceUnit:
     examples: int = 0
     best_similarity: float | None = None
     looks: str = "{}"
+    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,8 @@ class Result:
 class StoredSegment:
     """A segment; `n` is its number from 0 on. `doubtful`: it has warnings, and no person has edited or reviewed it. `edited`: a
     person's translation differs from the machine's, which is `machine` then (None: it is not known). `equal`: how many others
-    have its source. `looks`: what is known of the looks of its marks, by number."""
+    have its source. `looks`: what is known of the looks of its marks, by number. `base`: of the `ReturnedSegment` that its
+    translation was taken from; None: it was not."""
 
     n: int
     place: str
@@ -123,6 +128,7 @@ class StoredSegment:
     examples: int = 0  # of what no person has edited, like `memory`
     best_similarity: float | None = None
     looks: dict[str, str] = field(default_factory=dict[str, str])
+    base: str | None = None
 
 
 class SegmentTexts(NamedTuple):
@@ -136,12 +142,13 @@ class SegmentTexts(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SegmentEdit:
     """A person's change of segment `n`. `translation` None: it stays as it is. `was`: the translation that was changed; another
-    one is not replaced; None: whatever it is."""
+    one is not replaced; None: whatever it is. `base`: of the `ReturnedSegment` that it is taken from."""
 
     n: int
     translation: str | None = None
     reviewed: bool = True
     was: str | None = None
+    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +172,7 @@ class Page:
 
 _COLUMNS = (
     "n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory AND NOT edited, machine, reviewed, "
-    "CASE WHEN edited THEN 0 ELSE examples END, CASE WHEN edited THEN NULL ELSE best_similarity END, looks"
+    "CASE WHEN edited THEN 0 ELSE examples END, CASE WHEN edited THEN NULL ELSE best_similarity END, looks, base"
 )
 _UNIT_COLUMNS = [one.name for one in fields(SourceUnit)]
 _FLAGS = ("follows", "doubtful", "edited", "memory", "reviewed")
@@ -173,7 +180,7 @@ _FLAGS = ("follows", "doubtful", "edited", "memory", "reviewed")
 
 def _segment(row: tuple[Any, ...]) -> StoredSegment:
     n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory, machine, *of_page = row
-    reviewed, examples, best_similarity, looks = of_page
+    reviewed, examples, best_similarity, looks, base = of_page
     return StoredSegment(
         n,
         place,
@@ -190,6 +197,7 @@ def _segment(row: tuple[Any, ...]) -> StoredSegment:
         examples,
         best_similarity,
         json.loads(looks),
+        base,
     )
 
 
@@ -332,7 +340,10 @@ class SegmentFile:
     def edit(self, edits: Sequence[SegmentEdit], *, all_equal: bool = False) -> Edited:
         """Set what people have changed, as one transaction; `all_equal`: also of the segments with the same sources."""
         condition = "source = (SELECT source FROM segments WHERE n = :n)" if all_equal else "n = :n"
-        values = [{"n": one.n, "to": one.translation, "reviewed": one.reviewed, "was": one.was} for one in edits]
+        values = [
+            {"n": one.n, "to": one.translation, "reviewed": one.reviewed, "was": one.was, "base": one.base}
+            for one in edits
+        ]
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
             changed = [
@@ -357,6 +368,7 @@ _NEW = "coalesce(:to, translation)"
 _OF_N = "(SELECT translation FROM segments WHERE n = :n)"
 _EDIT = f"""
 UPDATE segments SET translation = {_NEW}, reviewed = :reviewed,
+    base = CASE WHEN {_NEW} = translation THEN coalesce(:base, base) ELSE :base END,
     machine = CASE WHEN {_NEW} = ({_MACHINE}) THEN NULL ELSE ({_MACHINE}) END,
     edited = coalesce({_NEW} <> ({_MACHINE}), 1),
     doubtful = warnings <> '[]' AND NOT :reviewed AND coalesce({_NEW} = ({_MACHINE}), 0)
@@ -364,14 +376,16 @@ UPDATE segments SET translation = {_NEW}, reviewed = :reviewed,
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
-    """Add the columns that a file of before does not have; what people have edited, they have reviewed."""
+    """Add the columns that a file of before does not have; what people had edited before version 1, they have reviewed."""
     version = "PRAGMA user_version"
     if connection.execute(version).fetchone()[0] >= _VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
-    if connection.execute(version).fetchone()[0] < _VERSION:
-        for name, of in _ADDED.items():
+    (found,) = connection.execute(version).fetchone()
+    for added in range(found + 1, _VERSION + 1):
+        for name, of in _ADDED[added].items():
             connection.execute(f"ALTER TABLE segments ADD COLUMN {name} {of}")
-        connection.execute("UPDATE segments SET reviewed = edited")
-        connection.execute(f"{version} = {_VERSION}")
+        if added == 1:
+            connection.execute("UPDATE segments SET reviewed = edited")
+        connection.execute(f"{version} = {added}")
     connection.commit()

@@ -137,7 +137,7 @@ export class Collection {
     if (this.kind === "memories") options.unshift(el("option", { value: "" }, t("entries.all")));
     this.direction.replaceChildren(...options);
     if (options.some((one) => one.value === value)) this.direction.value = value;
-    byId("collection-export").disabled = !pairs.length;
+    byId("collection-export").disabled = byId("entries-search").hidden = !pairs.length;
   }
 
   /** The chosen direction, or null. */
@@ -186,7 +186,10 @@ export class Collection {
     const { source, target, text, translation } = this.added;
     const entry = { source: source.value, target: target.value, text: text.value.trim(), translation: translation.value.trim() };
     const empty = [source, target, text, translation].find(({ value }) => !value.trim());
-    if (empty) return empty.focus();
+    if (empty) {
+      empty.focus();
+      return empty.open?.(); // of languages
+    }
     await this.done(stored.setEntry(this.kind, this.id, entry));
     text.value = translation.value = "";
     text.focus();
@@ -233,11 +236,16 @@ export class Collection {
     const { name } = this.about;
     if (!confirm(t("entries.confirm", { name, entries: counted(this.kind, stored.countOf(this.about)) }))) return;
     await this.done(stored.remove(this.kind, this.id));
+    for (const key of unsaved.keys()) if (JSON.parse(key)[0] === this.id) unsaved.delete(key);
     this.onDeleted(this.kind);
   }
 }
 
-/** An entry in the table. */
+/** What is typed into entries and not saved, by entry; it is asked for before the page is left. */
+const unsaved = new Map();
+addEventListener("beforeunload", (event) => unsaved.size && event.preventDefault());
+
+/** An entry in the table. While it is edited, what is typed is there again wherever the entry is shown. */
 class Row {
   /** @param {Collection} list @param {stored.Entry} entry */
   constructor(list, entry) {
@@ -251,20 +259,24 @@ class Row {
     const when = entry.updated_at ? day(new Date(entry.updated_at)) : "";
     const about = [list.chosen ? "" : list.pair.languages.direction(entry), when].filter(Boolean).join(" · ");
     this.element = el("tr", {}, text, this.cell, el("td", { class: "figure" }, about), this.tools);
+    this.key = JSON.stringify([list.id, entry.source, entry.target, entry.text]);
     this.show();
+    if (unsaved.has(this.key)) this.open(unsaved.get(this.key));
   }
 
   show() {
     const { text, translation } = this.entry;
     this.cell.replaceChildren(...rendered(translation, {}, this.list.find.value));
     if (!this.list.about.changeable) return;
-    this.edit = button(t("entries.edit"), () => this.open(), { "aria-label": t("entries.edit_named", { text }) });
+    this.edit = button(t("entries.edit"), () => this.open().focus(), { "aria-label": t("entries.edit_named", { text }) });
     this.tools.replaceChildren(this.edit, button(t("entries.delete"), () => this.list.attempt(() => this.delete()), { class: "quiet", "aria-label": t("entries.delete_named", { text }) }));
   }
 
-  open() {
+  /** Edit it, beginning with a text; returns the box. */
+  open(text = this.entry.translation) {
     const field = el("textarea", { rows: "2", "aria-label": t("entries.translation_of", { text: this.entry.text }) });
-    field.value = this.entry.translation;
+    field.value = text;
+    field.addEventListener("input", () => (field.value === this.entry.translation ? unsaved.delete(this.key) : unsaved.set(this.key, field.value)));
     const save = () => this.list.attempt(() => this.save(field.value.trim()));
     field.addEventListener("keydown", (event) => {
       if (event.isComposing) return;
@@ -275,10 +287,11 @@ class Row {
     });
     this.cell.replaceChildren(field);
     this.tools.replaceChildren(button(t("entries.save"), save, { class: "primary" }), button(t("entries.cancel"), () => this.close()));
-    field.focus();
+    return field;
   }
 
   close() {
+    unsaved.delete(this.key);
     this.show();
     this.edit.focus();
   }
@@ -296,12 +309,14 @@ class Row {
   async delete() {
     const { list, entry } = this;
     await list.done(stored.removeEntry(list.kind, list.id, entry));
+    unsaved.delete(this.key);
     this.element.remove();
     await list.reload();
     const undo = button(t("entries.undo"), () =>
       list.attempt(async () => {
         await list.done(stored.setEntry(list.kind, list.id, entry));
         await list.changedIn(entry, t("entries.added", { text: entry.text }));
+        byId("entries-title").focus({ preventScroll: true }); // the button is gone
       }),
     );
     list.status.replaceChildren(`${t("entries.deleted", { text: entry.text })} `, undo);

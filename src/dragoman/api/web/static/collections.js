@@ -101,6 +101,7 @@ export class Collections {
 export function asksForLanguage({ source, target }) {
   const empty = [source, target].find(({ value }) => !value);
   empty?.focus();
+  empty?.open();
   return Boolean(empty);
 }
 

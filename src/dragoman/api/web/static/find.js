@@ -174,6 +174,7 @@ export class Find {
 
   /** Change segments, and offer to take that back. */
   async edit(edits) {
+    const hadFocus = this.panel.contains(document.activeElement);
     this.apply.disabled = this.undo.disabled = true;
     const { more } = this;
     try {
@@ -190,6 +191,7 @@ export class Find {
       this.onError(error);
     } finally {
       this.undo.disabled = false;
+      if (hadFocus && document.activeElement === document.body) (this.undo.hidden ? this.replacement : this.undo).focus();
     }
   }
 }

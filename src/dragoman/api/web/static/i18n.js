@@ -116,7 +116,6 @@ function offerLocales(menu) {
     } catch {
       return; // a forbidden store: the browser's languages decide
     }
-    dispatchEvent(new Event("localechange")); // what is typed is to be kept
     location.reload();
   });
 }

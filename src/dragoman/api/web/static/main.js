@@ -34,7 +34,7 @@ const past = new TextHistory({
   onChosen: ({ text, source, target }) => {
     pair.choose(source, target);
     translator.show(text);
-    byId("source").focus();
+    translator.focus();
   },
 });
 const translator = new Translator(pair, options, { onDone: (one) => past.add(one) });
@@ -76,7 +76,7 @@ function route() {
   if (view === "text" || view === "documents") offerStored();
 }
 
-/** Files may be dropped anywhere. */
+/** Files may be dropped anywhere; an XLIFF file on a document comes back into it. */
 function takeFiles() {
   const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
   addEventListener("dragover", (event) => {
@@ -89,8 +89,10 @@ function takeFiles() {
     if (!hasFiles(event)) return;
     event.preventDefault();
     delete document.body.dataset.dragging;
+    const files = [...event.dataTransfer.files];
+    if (review.takesBack(files)) return review.takeBack(files[0]);
     location.hash = "documents";
-    documents.upload([...event.dataTransfer.files]);
+    documents.upload(files);
   });
 }
 

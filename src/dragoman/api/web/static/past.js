@@ -47,13 +47,13 @@ export class TextHistory {
     this.show();
   }
 
-  /** Keep a text, where the reader wants that; one that went on being typed takes the place of its beginning. @param {Past} past */
+  /** Keep a text as the newest, where the reader wants that; one that went on being typed takes the place of its beginning. @param {Past} past */
   add(past) {
-    const kept = this.read();
-    if (!kept || !past.text.trim() || sizeOf(past) > MOST_CHARACTERS) return;
+    const before = this.read();
+    if (!before || !past.text.trim() || sizeOf(past) > MOST_CHARACTERS) return;
     const isSame = (one) => one.target === past.target && (one.text.startsWith(past.text) || past.text.startsWith(one.text));
-    if (kept.length && isSame(kept[0])) kept.shift();
-    kept.unshift(past);
+    const others = before.filter((one, at) => (at ? one.text !== past.text || one.target !== past.target : !isSame(one)));
+    const kept = [past, ...others];
     let left = MOST_CHARACTERS;
     const fitting = kept.slice(0, MOST).filter((one) => {
       const fits = sizeOf(one) <= left;

@@ -6,8 +6,8 @@ import { draftedSegments, dropLostDrafts } from "./drafts.js";
 import { showFault, warningOf } from "./faults.js";
 import { Feed } from "./feed.js";
 import { Find } from "./find.js";
-import { count } from "./format.js";
 import { dayAndTime, has, t } from "./i18n.js";
+import { Imported } from "./imported.js";
 import { placeName } from "./places.js";
 import { SegmentList } from "./segments.js";
 import * as server from "./server.js";
@@ -25,6 +25,7 @@ export class Review {
       onReplaced: (segments) => this.list?.changed(segments),
       onError: (error) => this.report(error),
     });
+    this.imported = new Imported((segments) => this.list?.changed(segments));
     byId("review-progress").append(this.progress.element);
     this.feed = new Feed(
       (signal) => server.documentOf(this.id, signal),
@@ -72,6 +73,7 @@ export class Review {
     this.languages = languages;
     if (!id) return;
     this.report();
+    this.imported.clear();
     for (const part of ["review-drafts", "review-actions", "review-tools"]) byId(part).hidden = true;
     this.progress.element.hidden = true;
     say(byId("review-title"), t("review.title"));
@@ -100,19 +102,24 @@ export class Review {
     return one.state === "queued" || one.state === "translating";
   }
 
-  /** An exported file comes back from a translator's tool: say what it has changed. */
+  /** Whether files that are dropped are one that may have been exported here. @param {File[]} files */
+  takesBack(files) {
+    return this.document?.state === "done" && files.length === 1 && /\.xl(f|iff)$/i.test(files[0].name);
+  }
+
+  /** An exported file comes back from a translator's tool: say what became of it. */
   async takeBack(file) {
+    const { id } = this;
     this.report();
+    this.imported.clear();
     try {
-      const taken = await server.takeBack(this.id, file);
-      const { changed_count: changed, reviewed_count: reviewed, refused, refused_count: left } = taken;
-      const counts = [t("review.taken", { count: changed }), reviewed ? t("review.approved", { count: reviewed }) : "", left ? t("review.refused", { count: left }) : ""];
-      const items = refused.map(({ n, message }) => el("li", {}, `${count(n + 1)}: `, el("span", { lang: "en" }, message)));
-      this.notes.replaceChildren(el("p", {}, `${file.name}: ${counts.filter(Boolean).join(", ")}.`), ...(items.length ? [el("ul", {}, ...items)] : []));
+      const taken = await server.takeBack(id, file);
+      if (id !== this.id) return; // the reader has gone on to another document
+      this.imported.show(file.name, taken, this.list.about);
       this.list.show(this.list.numbers, this.list.about.find);
       this.feed.ask();
     } catch (error) {
-      this.report(error);
+      if (id === this.id) this.report(error);
     }
   }
 

@@ -1,7 +1,7 @@
 /** One segment: source and translation side by side, why it is doubtful, and what can be done with it. */
 
 import { byId, el, say, svg } from "./dom.js";
-import { draftOf, dropDraft } from "./drafts.js";
+import { draftOf, dropDraft, keepDraft } from "./drafts.js";
 import { Editor, button } from "./editor.js";
 import { showFault, warningOf } from "./faults.js";
 import { certainty, count } from "./format.js";
@@ -81,10 +81,24 @@ export class Segment {
     return el("div", { class: "draft" }, t("segment.draft"), tools);
   }
 
-  /** Forget what was typed. */
+  /** Forget what was typed; while the segment stays as it is, it can be had back. */
   discard() {
-    dropDraft(this.about.id, this.segment.n);
+    const { id } = this.about;
+    const { n, translation } = this.segment;
+    const typed = this.editor?.field.value ?? draftOf(id, n)?.text ?? translation;
+    dropDraft(id, n);
     this.leave();
+    if (typed !== translation) this.offerTyped(typed);
+  }
+
+  offerTyped(typed) {
+    const again = button(t("entries.undo"), () => {
+      keepDraft(this.about.id, this.segment.n, typed, this.segment.translation);
+      this.explain(this.segment);
+      this.onDraft();
+      this.edit();
+    });
+    this.reasons.prepend(el("div", { class: "draft" }, t("segment.discarded"), el("span", { class: "tools" }, again)));
   }
 
   describe({ doubtful, edited, reviewed, memory, examples, machine, warnings, confidence }) {

@@ -7,7 +7,7 @@ import { eventData } from "./sse.js";
 
 const UNAVAILABLE = new Set(["starting", "draining", "engine_dead", "unavailable", "no_connection", "broken_off"]);
 const HIGHEST_DELAY_S = 60;
-const PLAIN = new Set(["starting", "draining", "unauthenticated", "invalid_key"]); // the page says them better than the server
+const PLAIN = new Set(["starting", "draining", "unauthenticated", "invalid_key", "equal_languages", "undetected_language"]); // the page says them better than the server
 
 /** What the server said was wrong, or that it said nothing at all (`no_connection`), or not all (`broken_off`). */
 export class ServerError extends Error {
@@ -255,7 +255,10 @@ export function editSegments(id, edits) {
   return json(documentPath(id, "/segments"), { method: "PATCH", body: JSON.stringify({ edits }), headers: JSON_BODY, wanted: true });
 }
 
-/** Set the translations of an exported XLIFF file that comes back: `{segments, changed_count, reviewed_count, refused, refused_count}`. */
+/**
+ * Set the translations of an exported XLIFF file that comes back: `{segments, changed_count, reviewed_count, refused, refused_count,
+ * conflicts, conflicts_count}`. Of `conflicts`, `[{segment, returned, reviewed}]`, the segments are as they were.
+ */
 export function takeBack(id, file) {
   return json(documentPath(id, "/xliff"), { method: "POST", body: file, headers: { "Content-Type": "application/xliff+xml" }, wanted: true });
 }

@@ -15,7 +15,7 @@ import * as server from "./server.js";
 
 const PAUSE_S = 0.4; // of typing, before it is worth a request
 const SHORTEST_RETRY_S = 1;
-const KEPT = "dragoman.text"; // in the tab's store, while the page is loaded in another language
+const KEPT = "dragoman.text"; // in the tab's store, while the page is not open in it
 
 export class Translator {
   /**
@@ -54,7 +54,7 @@ export class Translator {
     this.stopButton.addEventListener("click", () => this.stop());
     this.scrollTogether(this.source, this.output);
     this.scrollTogether(this.output, this.source);
-    addEventListener("localechange", () => keepText(this.source.value));
+    addEventListener("pagehide", () => keepText(this.source.value));
     this.source.value ||= keptText();
     this.pair.addEventListener("swap", () => this.exchange());
     this.pair.addEventListener("change", () => this.start());
@@ -68,9 +68,9 @@ export class Translator {
     one.addEventListener("scroll", () => this.scrolled === one && follow(other, one));
   }
 
-  /** Put a text in the box and translate it. */
+  /** Put a text in the box and translate it; the browser's undo brings back what was there. */
   show(text) {
-    this.source.value = text;
+    replaceText(this.source, text);
     this.start();
   }
 
@@ -105,8 +105,14 @@ export class Translator {
   stop() {
     this.halt();
     this.output.dataset.phase = "stopped";
+    say(this.measured, this.output.textContent && t("translate.stopped"));
     this.copyButton.disabled = !this.output.textContent;
-    this.source.focus();
+    this.focus();
+  }
+
+  /** Focus the box; on a phone the translation: the keyboard that a box brings would cover it. */
+  focus() {
+    (matchMedia("(hover: none)").matches ? this.output : this.source).focus();
   }
 
   /** Begin with an empty box. */
@@ -122,6 +128,7 @@ export class Translator {
     const text = this.source.value;
     if (!text.trim() || !this.pair.target) return this.clear();
     const job = (this.running = new AbortController());
+    if (this.output.dataset.phase === "stopped") say(this.measured, "");
     this.output.dataset.phase = "waiting";
     this.stopButton.hidden = false;
     try {
@@ -300,7 +307,8 @@ export class Translator {
 
 function keepText(text) {
   try {
-    sessionStorage.setItem(KEPT, text);
+    if (text) sessionStorage.setItem(KEPT, text);
+    else sessionStorage.removeItem(KEPT);
   } catch {
     // a full or forbidden store: the text is typed again
   }
@@ -315,6 +323,18 @@ function keptText() {
   } catch {
     return "";
   }
+}
+
+/** Replace what is in a box as typing would, so that it can be undone; a phone has no keys for that, and would show its keyboard. */
+function replaceText(box, text) {
+  if (box.value && !matchMedia("(hover: none)").matches) {
+    const { activeElement } = document;
+    box.focus({ preventScroll: true });
+    box.select();
+    document.execCommand(text ? "insertText" : "delete", false, text);
+    activeElement.focus({ preventScroll: true });
+  }
+  if (box.value !== text) box.value = text;
 }
 
 /** Scroll an element to the share of its height at which another one is. */
