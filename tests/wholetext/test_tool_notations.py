@@ -65,6 +65,15 @@ def test_the_docs_list_each_tool() -> None:
         ("&cYou lost &l3&7 coins, &eclick here", "<x1/>You lost <x2/>3<x3/> coins, <x4/>click here"),
         ("Hot &#ff8800words &7and &bmore", "Hot <x1/>words <x2/>and <x3/>more"),
         ("&e你好，世界", "<x1/>你好，世界"),
+        ("A [c/FF0000:red word] here", "A <g1>red word</g1> here"),
+        ("Took {n:plural:one apple|{} apples} of {n}", "Took <x1/>one apple<x2/> apples<x3/> of <x4/>"),
+        ("{Count}|plural(one=apple, other={Count} apples) left", "<x1/>apple<x2/> apples<x3/> left"),
+        ("{User}|gender(le,la) chat", "<x1/>le<x2/>la<x3/> chat"),
+        ('Run <code>let it = "be";</code> and <b>go</b>', "Run <x1/> and <g2>go</g2>"),
+        ("|cFFCC00gold|r from |t16:16:a/b.dds|t", "<x1/>gold<x2/> from <x3/>"),
+        ("It was\\pgreat\\lAnd fun", "It was\\pgreat<x1/>And fun"),
+        ("-Wall   all warnings", "all warnings"),
+        ("  --level N   how deep\n", "how deep"),
         ("compiled as %sversion %s", "compiled as <x1/>version <x2/>"),
     ],
 )
@@ -82,6 +91,8 @@ def test_tags_are_pairs(source: str, text: str) -> None:
         "Save &changes and &discard rest", "Vino tarde -y se fue.", "He left -I think so.",
         "[[One page]]", "Such -a --you know-- moment", "-a --you know-- …",
         "He said: Yes, :( and so on", "either | or", "1 < 2 is [true]", "Thirty-one -- or so", "§ 3 BGB", "the £5 note",
+        "-Oui, je sais", "-NUM   lines", "this|that|both", "50%%of it%% here", "##Heading words##", "a (b|c|d) e",
+        "{a|b}(one=two)", "an [% sign", "|two words|",
     ],
 )  # fmt: skip
 def test_text_is_not_kept(text: str) -> None:
@@ -117,6 +128,15 @@ def test_options_are_kept_before_a_word_that_ends_with_a_hyphen() -> None:
         "{a}`b <",
         ":a:`",
         "%d%da ",
+        "{a:p:",
+        "{a:p:|",
+        "{a}|plural(",
+        "*|a",
+        "%%a",
+        "%a.",
+        "|a.",
+        "<code>",
+        "-ab ",
     ],
 )
 def test_hostile_texts_are_scanned_in_linear_work(part: str) -> None:

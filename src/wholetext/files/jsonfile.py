@@ -14,7 +14,8 @@ from wholetext import languages
 from wholetext.errors import InvalidFile
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.encodings import decode
-from wholetext.files.richtext import TYPES, Path, RichTexts, rich_texts
+from wholetext.files.records import Records
+from wholetext.files.richtext import TYPES, Path, RichTexts, Values, rich_texts
 from wholetext.files.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, leave
 from wholetext.files.values import reason_to_leave
 from wholetext.markup.marks import Verbatim
@@ -54,7 +55,8 @@ def read(data: bytes, options: ReadOptions) -> Content:
     text, encoding, warnings = decode(data)
     content = Content(warnings=warnings)
     splice = Splice(text)
-    strings, documents = _with_documents(text)
+    strings, values = _with_values(text)
+    documents, records = rich_texts(values), Records(values)
     notes = _notes(text, strings)
     ascii_only = text.isascii() and re.search(r"\\u(?!00[0-7])[0-9a-fA-F]{4}", text) is not None
     escapes = Escapes(JSON_ESCAPE, c_escape, _in_ascii if ascii_only else c_escaped)
@@ -66,7 +68,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
             continue
         source, place = text[string.start : string.stop], _place(string.path)
         value = escapes.shown(source)
-        reason = _reason_to_leave(string, value, documents)
+        reason = _reason_to_leave(string, value, documents, records)
         if reason:
             if reason != "structure" or string.key not in TYPES:
                 leave(content, place, reason, value)
@@ -82,21 +84,23 @@ def read(data: bytes, options: ReadOptions) -> Content:
     return content
 
 
-def _with_documents(text: str) -> tuple[list[_String], RichTexts]:
-    """The strings that are values, and the documents of editors among them."""
+def _with_values(text: str) -> tuple[list[_String], Values]:
+    """The strings that are values, in order, and as they are in their objects and lists."""
     strings: list[_String] = []
     values: dict[Path, dict[str, str]] = {}
     for string in _strings(text):
         values.setdefault(string.parent, {})[string.key] = text[string.start : string.stop]
         if not string.scalar:
             strings.append(string)
-    return strings, rich_texts(values)
+    return strings, values
 
 
-def _reason_to_leave(string: _String, value: str, documents: RichTexts) -> str | None:
+def _reason_to_leave(string: _String, value: str, documents: RichTexts, records: Records) -> str | None:
     role = documents.role(string.parent, string.key)
     if role in ("code", "structure"):
         return role
+    if role is None and records.names(string.parent, string.key, value):
+        return "structure" if string.key in TYPES else "code"
     keys = (one for one in reversed(string.path) if not one.startswith("["))
     return reason_to_leave(value, next(keys, ""))
 

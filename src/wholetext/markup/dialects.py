@@ -136,6 +136,8 @@ NOTATIONS: tuple[Notation, ...] = (
         rf"(?:\(?(?:[A-Za-z]|{_ROMAN}|{_ROMAN.upper()})\)|(?:[a-z]|{_ROMAN}|#)\."
         rf"|(?:[A-Z]|{_ROMAN.upper()})\.(?=[ \t]{{2}}))"
         r"(?:[ \t]++(?=\S)|(?=\r?\n[ \t>]*+\S))", first=True, only=frozenset({"quarto"})),
+    Notation("property", "Logseq, Obsidian's Dataview", "https://docs.logseq.com/#/page/properties", "title",
+        r"[A-Za-z][\w-]{0,40}::[ \t]++(?:(?:true|false)(?=[ \t]*+\r?$))?(?=\S|\r?$)", first=True),
     Notation("target", "MyST", f"{_MYST}cross-references", "line", rf"\([^()\s]{{1,100}}\)={_END}", first=True),
     Notation("comment line", "MyST", f"{_MYST}typography", "line", r"%[ \t][^\n]*+", first=True, only=frozenset({"myst"})),
     Notation("break of blocks", "MyST", f"{_MYST}blocks", "line", rf"\+\+\+(?:[ \t]++[\[{{][^\n]*+)?{_END}", first=True),
@@ -202,8 +204,8 @@ NOTATIONS: tuple[Notation, ...] = (
     Notation("embedded page", "Obsidian", f"{_OBSIDIAN}embeds", "word", r"!\[\[[^\[\]\n]{1,300}\]\]"),
     Notation("wiki link", "Obsidian, Foam, GitHub's wikis", f"{_OBSIDIAN}links", "pair",
         r"\[\[[^\[\]|\n]{1,200}(?:\|(?P<text>[^\[\]|\n]{1,200}))?\]\](?![(\[])"),
-    Notation("slide's background", "Marp", "https://marpit.marp.app/image-syntax", "word",
-        r"!\[bg(?:[ ][^\[\]\n]{0,100})?\]\([^()\n]{0,500}\)"),
+    Notation("slide's picture", "Marp", "https://marpit.marp.app/image-syntax", "word",
+        r"!\[(?:bg(?:[ ][^\[\]\n]{0,100})?|(?:[a-z-]{1,20}:[\w%.,-]{1,40}[ ]?){1,9})\]\([^()\n]{0,500}\)"),
     Notation("inclusion", "Microsoft Learn", _LEARN, "word",
         r"\[![A-Za-z][\w-]{1,30}[ ]?\[[^\[\]\n]{0,200}\]\([^()\n]{0,300}\)[ \t]*+\]|\[!(?:div|VIDEO)[ ][^\[\]\n]{0,300}\]"),
     Notation("embedded page", "Zenn, CSDN, HackMD, Hashnode", "https://zenn.dev/zenn/articles/markdown-guide", "word",
@@ -214,6 +216,8 @@ NOTATIONS: tuple[Notation, ...] = (
         r"(?<![\w@.])@(?:\{[^{}\n]{1,200}\}|[A-Za-z0-9_](?:[\w:.#$%&+?<>~/-]{0,100}[\w/])?)", only=_CITING),
     Notation("numbered example", "Pandoc, Quarto", f"{_PANDOC}#numbered-example-lists", "word",
         r"\(@[A-Za-z0-9_-]{1,60}\)"),
+    Notation("reference to a block", "Logseq, Roam", "https://docs.logseq.com/#/page/block%20reference", "word",
+        r"\(\([0-9a-f][0-9a-f-]{7,40}\)\)"),
     Notation("note in the text", "Pandoc, Obsidian", f"{_PANDOC}#extension-inline_notes", "pair",
         r"(?<!\\)\^\[(?P<text>[^\[\]\n]{1,1000})\](?![(\[])"),
     Notation("shortcode", "WordPress", "https://codex.wordpress.org/Shortcode", "word",

@@ -38,13 +38,13 @@ class NotationToken:
 
 _SPACE_IN_ADDRESS = r"\([^()\n ]{1,300}+[ ]"
 _PLACE = (
-    r"\n(?=[ \t>]*+(?:[^\sA-Za-z>|#\"'_,.]|import\b|export\b|[A-Za-z]{1,6}[.)]\s|[A-Z]{3,20}:\s))"
+    r"\n(?=[ \t>]*+(?:[^\sA-Za-z>|#\"'_,.]|import\b|export\b|[A-Za-z]{1,6}[.)]\s|[A-Z]{3,20}:\s|[A-Za-z][\w-]{0,40}::[ \t]))"
     r"|`(?:[^`\n]++`(?!`))?+|\\(?=[!-/:-@\[-`{-~]|begin\{)|\{"
     r"|<(?=[A-Za-z/!%])"
     rf"|\[(?=[\[!@/-]|[a-z][\w-]*+ [\w-]++=|[^\[\]]{{1,300}}+\](?:\{{|[ ]?\r?\n?[ \t>]*+\[|{_SPACE_IN_ADDRESS}))"
-    rf"|!(?=\[(?:\[|bg|[^\[\]\n]{{0,300}}+\]{_SPACE_IN_ADDRESS}))|:(?=[A-Za-z])"
+    rf"|!(?=\[(?:\[|bg|[a-z-]{{1,20}}:[\w%]|[^\[\]\n]{{0,300}}+\]{_SPACE_IN_ADDRESS}))|:(?=[A-Za-z])"
     r"|@(?=[\[\w{])|\^(?=[\[^\w])"
-    r"|\((?=@|\d{1,2}\)!|[A-Za-z][\w:.-]{0,80}\)[ \t]*+(?:\r?\n|\Z))|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()"
+    r"|\((?=@|\([0-9a-f]|\d{1,2}\)!|[A-Za-z][\w:.-]{0,80}\)[ \t]*+(?:\r?\n|\Z))|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()"
     r"|~(?=[^\s~])|\u2016"
 )
 """Where a notation may begin: a line, or a sign. Each branch begins with a sign, so that other text is passed quickly."""

@@ -62,12 +62,15 @@ _BY_FIRST_CHARACTER = (
     PATTERN,
     # code
     rf"(?<![{_W}`])(?:```[^`]{{1,2000}}```|``(?:[^`\n]|`(?!`)){{1,200}}``|`[^`\s](?:[^`\n]{{0,198}}[^`\s])?`)(?![{_W}`])",
+    "|".join(
+        rf"<{tag}(?:\s[^<>]{{0,200}})?>[^<>]{{1,400}}</{tag}>" for tag in ("code", "kbd", "samp", "var", "tt", "pre")
+    ),
     # tags (of React's and Lingui's messages, numbered), comments and what chat servers and Markdown write in angle brackets
     r"</?\d{1,5}\s{0,9}/?>|<3(?![\w.,]?\d|[A-Za-z_>])",
     r"</?[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?\s{0,9}/?>",
     r"<[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?\s[^<>=]{0,200}=[^<>]{0,400}>",
     r"<(?i:input|option|button|select|textarea|video|audio|details|script|iframe|form|ol|dialog|td|th)\s[^<>]{1,400}>",
-    r"<!--[^<>]{0,400}-->|<\?[^<>]{1,400}\?>|<[a-z]{2,12}:[^<>\s]{2,2048}>",
+    r"<!--[^<>]{0,400}-->|<\?[^<>]{1,400}\?>|<[a-z]{2,12}:[^<>\s]{2,2048}>|<\d{4}-\d\d-\d\d(?:\s[^<>\n]{1,40})?>",
     r"<(?:[@#][!&]?\w{1,32}|!\w{1,32}|a?:\w{2,32}:\d{1,20}|t:\d{1,12}(?::[a-zA-Z])?)(?:\|[^<>\n]{0,80})?>",
     # control tokens of language models, as text
     r"<\|[^|<>\n]{1,64}\|>|<｜[^｜<>\n]{1,64}｜>|<<</?\w{1,32}>>>|<</?\w{1,32}>>|<0x[0-9A-F]{2}>|<2[a-z]{2,3}>",
@@ -76,8 +79,8 @@ _BY_FIRST_CHARACTER = (
     # placeholders
     r"<%[=#-]?[^<>%]{1,200}%>|\[\[(?:[a-z_]\w{0,63}|\d{1,5})\]\]|(?<!\S):[a-z_]{2,32}(?![\w:])",
     r"\[(?:[A-Za-z]{1,4}\d{1,5}[A-Za-z]{0,4}|\d{1,4})\]|\u27e6/?\w{1,32}/?\u27e7",
-    # line breaks of subtitles, and those of strings that are still quoted; no commands of LaTeX
-    r"\\N|\\[rth](?![a-z])|\\n(?!ew[a-z]|oindent|onumber|ocite|abla|eq\b|ot\b|u\b)",
+    # line breaks of subtitles and games, and those of strings that are still quoted; no commands of LaTeX
+    r"\\N|\\[rthpl](?![a-z])|\\n(?!ew[a-z]|oindent|onumber|ocite|abla|eq\b|ot\b|u\b)",
     # references to other messages (i18next, Vue)
     r"\$t\((?:[^()\n]{1,200}+|\([^()\n]{0,64}\)){1,9}+\)",
     rf"(?<![{_W}])@(?:\.[a-z]{{1,16}})?:(?:\{{[^{{}}\n]{{1,64}}\}}|\([\w.-]{{1,64}}\)|[A-Za-z_][\w-]{{0,63}}(?:\.[\w-]{{1,63}}){{0,9}})",
@@ -133,8 +136,8 @@ _CONDITIONS = (
     r"(?<=:)(?=[/\\+\-]|[A-Za-z0-9][\w+-]{1,40}:|\+?\d{3}|[\w.+-]{1,64}@)"
     r"|(?<![A-Za-z0-9_.~:/)<\u00c0-\u024f\u0370-\u052f]/)(?<=/)(?=[^\s/])|(?<=/)(?=(?:no_)?think)|(?<=\.)(?=[A-Za-z/]|\d{1,5}[.A-Za-z\-+])"
     r"|(?<=[vV]\d)|(?<=0)(?=x)|(?<=\d)(?=[a-f])|(?<=[a-f]\d)|(?<=[0-9a-fA-F]{8}-)"
-    r"|(?<=\[)(?=[\[/A-Za-z0-9_*-])|(?<=\|)(?=[crnTHh])|(?<=:)(?=[A-Z][A-Za-z])"
-    r"|(?<=-)(?=-[a-z])|(?<= -)(?=[A-Za-z](?![A-Za-z0-9_]))"
+    r"|(?<=\[)(?=[\[/A-Za-z0-9_*-])|(?<=\|)(?=[crnTtHh*]|[a-z][\w.-]{1,99}\|)|(?<=:)(?=[A-Z][A-Za-z])"
+    r"|(?<=-)(?=-[a-z]|[A-Za-z][\w-]{1,63}(?:=\w|[ ]{3}))|(?<= -)(?=[A-Za-z](?![A-Za-z0-9_]))"
     r"|(?<=[\[|'\"`]-)(?=[A-Za-z0-9?])|(?<=_)(?=_[A-Za-z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
     r"|(?<=\d)(?=[A-Z])|(?<=[A-Z]\d)|(?<=\d)(?=\s?[<>+*=!&|])"
 )
