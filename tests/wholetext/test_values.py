@@ -65,6 +65,7 @@ def test_a_pattern_of_dates_is_no_text(pattern: str) -> None:
         "{first} = 'yes'",
         "page1",
         "_self",
+        "action=buy&id=1",
         "[1,5]",
         "(7-inf)",
         "2..7",
@@ -304,6 +305,10 @@ RECORDS: list[tuple[Any, list[str]]] = [
         },
         ["which", "red"],
     ),
+    (
+        {"elements": [{"id": "no-foo", "elType": "widget", "settings": {"title": "words", "_width": "auto"}}]},
+        ["words"],
+    ),
     ({"properties": {"name": {"type": "string", "title": "name"}}}, ["name"]),
     (
         {"type": "type", "style": "style", "menu": {"name": "name", "title": "title"}},
@@ -318,6 +323,12 @@ def test_of_a_record_single_words_are_names_where_keys_say_so(record: Any, wante
     data = json.dumps(record).encode()
     assert texts(read(data, "json")) == wanted
     assert rewritten(data, "json") == data
+
+
+def test_records_in_yaml_are_read_alike() -> None:
+    data = b"sections:\n  - type: feature\n    style: 'wide'\n    heading: words\nstyle: style\n"
+    assert texts(read(data, "yaml")) == ["words", "style"]
+    assert rewritten(data, "yaml") == data
 
 
 def test_code_in_a_document_is_reported() -> None:

@@ -43,6 +43,8 @@ class Records:
             return False
         is_named = key in _KINDS or _NAMES_A_NAME.search(key) is not None
         is_labelled = key in _BESIDE_A_LABEL and not _LABELS.isdisjoint(self._values.get(parent, ()))
+        if key == "id" and "-" in value and "".join(parent[-1:]).startswith("["):
+            return True
         return (is_named or is_labelled) and self._is_in_record(parent)
 
     def _is_in_record(self, path: Path) -> bool:
@@ -53,14 +55,15 @@ class Records:
 
     def _is_record(self, path: Path) -> bool:
         own = self._values.get(path)
-        kind = next((own[key] for key in _KINDS if key in own), "") if own else ""
-        if own is None or not _WORD_OF_TYPE.fullmatch(kind):
+        if own is None or not any(_WORD_OF_TYPE.fullmatch(own[key]) for key in own if _tells_kind(key)):
             return False
-        return (
-            "".join(path[-1:]).startswith("[")
-            or (*path, kind) in self._values
-            or any(key not in _KINDS and _is_code(value) for key, value in own.items())
+        return "".join(path[-1:]).startswith("[") or any(
+            (*path, value) in self._values if _tells_kind(key) else _is_code(value) for key, value in own.items()
         )
+
+
+def _tells_kind(key: str) -> bool:
+    return key in _KINDS or key.endswith("Type")
 
 
 def _is_code(value: str) -> bool:

@@ -50,7 +50,8 @@ _NO_TEXT = {
     r"|P(?=[\dT])(?:\d{1,9}Y)?(?:\d{1,9}M)?(?:\d{1,9}W)?(?:\d{1,9}D)?(?:T(?:\d{1,9}H)?(?:\d{1,9}M)?(?:\d{1,9}(?:\.\d{1,9})?S)?)?"
     r"|-?\d{1,9}(?:\.\d{1,9})?(?:px|r?em|v[hw]|vmin|vmax|ms|deg|dpi|fr)",
     "address": r"(?:[a-z][a-z0-9+.-]{0,15}://|mailto:|data:|\.{0,2}/|@[a-z]+/|www\.)\S+"
-    r"|(?:application|audio|font|image|multipart|text|video)/[a-z0-9][\w.+*-]*(?:; ?charset=[\w-]+)?",
+    r"|(?:application|audio|font|image|multipart|text|video)/[a-z0-9][\w.+*-]*(?:; ?charset=[\w-]+)?"
+    r"|\??[\w.-]{1,64}=[\w.%+:-]{0,200}(?:&[\w.-]{1,64}=[\w.%+:-]{0,200})+",
     "key": r"[a-z_$][\w$-]*(?:[.:][\w$-]+)+|[a-z]+[a-z0-9]*[A-Z]\w*|[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+"
     r"|_[A-Za-z]\w*|[a-z]{2,32}\d{1,6}",
     "code": r"[A-Z]{1,3}|(?=[A-Z0-9_+:-]*\d)[A-Z0-9]+(?:[-_+:][A-Z0-9]+)*|[a-z]{2,3}[-_](?:[A-Z][a-z]{3}[-_])?[A-Z]{2}"

@@ -98,11 +98,12 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         "https://developer.apple.com/documentation/xcode/localizing-strings-that-contain-plurals",
     ),
     ToolNotation(
-        "mail services, Template Toolkit, Sphinx", "names between signs",
+        "mail services, SAP, Template Toolkit, Sphinx and others", "names between signs",
         r"\*\|[^|*\n]{1,100}\|\*|(?<![\w%])(?:%%[A-Za-z_][\w.]{1,62}%%(?!%)|%[A-Za-z_]\w{0,63}(?:[.:]\w{1,63}){1,9}%)(?!\w)"
-        r"|(?<!#)##[A-Z][A-Z0-9_]{1,62}##(?!#)|\[%[-+=~]?[ ][^%\[\]\n]{1,200}%\]"
+        r"|(?<![\w&])&[A-Z][A-Z0-9_]{1,62}&(?!\w)|(?<![\w!])![A-Z]!(?!\w)|(?<!#)##[A-Z][A-Z0-9_]{1,62}##(?!#)"
+        r"|\[%[-+=~]?[ ][^%\[\]\n]{1,200}%\]"
         r"|(?<![\w|)])\|[a-z]\w{1,40}(?:[.-]\w{1,40}){0,4}\|(?![\w|(])",
-        ("*|FNAME|*", "%%First_Name%%", "%recipient.name%", "##AMOUNT##", "[% total %]", "|release|"),
+        ("*|FNAME|*", "%%First_Name%%", "%recipient.name%", "##AMOUNT##", "&NUMBER&", "[% total %]", "|release|"),
         "https://mailchimp.com/help/all-the-merge-tags-cheat-sheet/",
     ),
     ToolNotation(
@@ -110,6 +111,11 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         r"(?<![\d%])(?:%(?:\d{1,2}\$)?[-+#0]{0,3}(?:\d{0,3}|\*)(?:\.(?:\d{1,3}|\*))?(?:hh|ll|I64|[hlLjzt])?[diouxXeEfFgGaAcspTvqr]"
         r"|%'\d{0,3}(?:\.\d{1,3})?l{0,2}[diufFgG])(?![A-Za-z])",
         ("%*d", "%.*s", "%v", "%q", "%T", "%ld", "%jd", "%I64d", "%r"), "https://pkg.go.dev/fmt",
+    ),
+    ToolNotation(
+        "Windows", "conversions of numbered arguments",
+        r"%\d{1,2}![-+#0]{0,3}\d{0,3}(?:\.\d{1,3})?[A-Za-z]{1,4}!", ("%1!s!", "%2!08lX!"),
+        "https://learn.microsoft.com/windows/win32/api/winbase/nf-winbase-formatmessage",
     ),
     ToolNotation(
         "Qt, KDE", "placeholders", r"(?<![\d%])%L?(?:\d{1,2}(?![\d%$])|n(?!\w))", ("%1", "%L2", "%n"),
@@ -136,6 +142,12 @@ NOTATIONS: tuple[ToolNotation, ...] = (
     ),
     ToolNotation(
         "Handlebars", "unescaped values", r"\{\{\{[^{}\n]{1,64}\}\}\}", ("{{{html}}}",), "https://handlebarsjs.com/guide/",
+    ),
+    ToolNotation(
+        "FreeMarker, Blade, Razor", "tags and calls",
+        r"</?[#@][A-Za-z][\w.]{0,40}(?:\s[^<>\n]{0,200})?/?>|(?<![\w@.])@[A-Za-z][\w.]{0,40}\([^()\n]{0,200}\)",
+        ("<#if a??>", "</#if>", '<@spring.message "a.b"/>', "@lang('a.b')"),
+        "https://freemarker.apache.org/docs/dgui_template_directives.html",
     ),
     ToolNotation(
         "NSIS", "line ends", r"\$\\[rnt](?![a-z])", (r"$\r$\n",), "https://nsis.sourceforge.io/Docs/Chapter4.html#strings",
@@ -178,11 +190,14 @@ NOTATIONS: tuple[ToolNotation, ...] = (
 
 PATTERN = "|".join(f"(?:{one.pattern})" for one in NOTATIONS)
 
-_CLOSING = re.compile(r"\[/([A-Za-z][\w:-]{0,40})\]")
-_TAG = re.compile(r"\[/?([A-Za-z][\w:-]{0,40})(?:[\s=][^\[\]\n]{0,200})?\]")
+_CLOSING = re.compile(r"[\[{]/([A-Za-z][\w:-]{0,40})[\]}]")
+_TAG = re.compile(
+    r"\[/?([A-Za-z][\w:-]{0,40})(?:[\s=][^\[\]\n]{0,200})?\]|\{/?([A-Za-z][\w:-]{0,40})(?:[\s=:|][^{}\n]{0,200})?\}"
+)
 _RENPY = re.compile(
     r"\{(?:/[a-z]{1,12}|(?:w|p|nw|fast|cps|size|color|font|image|i|b|u|s|a|k|rt|alpha)(?:=[^{}\s]{0,64})?)\}"
 )
+_HYPHENED = re.compile(r"\[[a-z]{2,20}(?:-[a-z0-9]{1,20}){1,4}\]")
 _VARIABLE = re.compile(r"\[[a-z]\w{0,63}\]")
 
 
@@ -203,6 +218,7 @@ _LINKS = {
 (https://terraria.wiki.gg/wiki/Chat)."""
 _WHOLE_LINKS = tuple(re.compile(f"({before}){text}({behind})") for before, text, behind in _LINKS.values())
 _HALVES = {name: (re.compile(before), re.compile(behind)) for name, (before, _, behind) in _LINKS.items()}
+_LIMIT = r"-?[\d.\u221e]{1,12}[#<\u2264]"
 _NESTED = r"\{[^{}\n]{0,64}\}"
 _CHOICES = (
     (
@@ -219,10 +235,15 @@ _CHOICES = (
         ),
         re.compile(rf"{_NESTED}|(?P<between>,[ ]?(?:(?:zero|one|two|few|many|other)=)?)"),
     ),
+    (
+        re.compile(rf"(\{{\s?\w{{1,64}},\s?choice,\s?{_LIMIT})((?:[^{{}}\n]|{_NESTED}){{1,500}}+)(\}})"),
+        re.compile(rf"{_NESTED}|(?P<between>\|\s?{_LIMIT})"),
+    ),
 )
 """Choices among texts: their beginning, texts and end, and what is between two of the texts. Those of SmartFormat, which Unity
-has (https://docs.unity3d.com/Packages/com.unity.localization@1.5/manual/Smart/SmartStrings.html), and of Unreal Engine
-(https://dev.epicgames.com/documentation/en-us/unreal-engine/text-formatting-in-unreal-engine)."""
+has (https://docs.unity3d.com/Packages/com.unity.localization@1.5/manual/Smart/SmartStrings.html), of Unreal Engine
+(https://dev.epicgames.com/documentation/en-us/unreal-engine/text-formatting-in-unreal-engine), and of Java
+(https://docs.oracle.com/en/java/javase/21/docs/api/java.base/java/text/ChoiceFormat.html)."""
 _COLOUR = re.compile(r"&(?:[0-9a-fk-or](?![A-Za-z0-9]{0,30};)(?!=)|#[0-9A-Fa-f]{6}(?!;))")
 _BEGINS_TEXT = re.compile(rf"(?<![{_W}&])(?:{_COLOUR.pattern})+(?=[^\s;=])")
 _BEFORE_CAPITAL = re.compile(r"[A-Z\u0400-\U0003ffff]")
@@ -230,17 +251,19 @@ _NO_KEY = re.compile(  # of a menu's label, which stands before a letter
     rf"(?<![{_W}&])(?:&#|&[0-9](?=[a-z])|(?:{_COLOUR.pattern})(?:{_COLOUR.pattern}|(?=[^\sa-z;=])))"
 )
 _CONVERSION = re.compile(r"(?<!%)%[sd](?![\w%])")
+_CAPITALIZED = re.compile(r"(?<![\w%])(?<!\d[ \u00a0])%[A-Z]{1,8}[a-z][A-Za-z]{1,31}(?![\w%-])")
 _BEFORE_WORD = re.compile(r"(?<!%)%[sd](?=[a-z]{2,32}(?![a-z_]))")
 
 
 def spans_by_context(text: str) -> Iterator[tuple[int, int]]:
     """Yield what is no text because of what else the text has, in order and not overlapping."""
-    found = [*(_brackets(text) if "[" in text else ()), *(_colours(text) if "&" in text else ())]
+    found = [*(_brackets(text) if "[" in text or "{/" in text else ()), *(_colours(text) if "&" in text else ())]
     for link in _WHOLE_LINKS if any(sign in text for sign in ("[[", ">`", "[c/")) else ():
         found += (one.span(half) for one in link.finditer(text) for half in (1, 2))
     found += _choices(text) if "{" in text and "|" in text else ()
-    if "%" in text and _CONVERSION.search(text):  # and no names of Drupal: `%sversion %s`, `%d of %dms`
-        found += (one.span() for one in _BEFORE_WORD.finditer(text))
+    if "%" in text:  # names of Drupal's kind stand in no text of C: `%sversion %s`, `%d of %dms`, `%XError: %d`
+        names = _BEFORE_WORD if _CONVERSION.search(text) else _CAPITALIZED
+        found += (one.span() for one in names.finditer(text))
     end = 0
     for start, stop in sorted(found):
         if start >= end:
@@ -276,14 +299,19 @@ def _colours(text: str) -> Iterator[tuple[int, int]]:
 
 def _brackets(text: str) -> Iterator[tuple[int, int]]:
     """Yield what is in brackets and is no text: tags that the text closes, and names among tags of Ren'Py."""
-    names = {found[1] for found in _CLOSING.finditer(text)} if "[/" in text else set[str]()
+    names = (
+        {found[0][0] + found[1] for found in _CLOSING.finditer(text)} if "[/" in text or "{/" in text else set[str]()
+    )
     if names:
         opened: set[str] = set()
         for tag in _TAG.finditer(text):
-            if tag[1] in names:
-                is_closing = text.startswith("[/", tag.start())
-                if not is_closing or tag[1] in opened:
+            name = tag[0][0] + (tag[1] or tag[2])
+            if name in names:
+                if tag[0][1] != "/" or name in opened:
                     yield tag.span()
-                opened.add(tag[1])
-    elif _RENPY.search(text):
+                opened.add(name)
+    hyphened = [found.span() for found in _HYPHENED.finditer(text)]
+    if len(hyphened) > 1:  # fields of a form; one may be a sound of a subtitle
+        yield from hyphened
+    if _RENPY.search(text):
         yield from (found.span() for found in _VARIABLE.finditer(text))
