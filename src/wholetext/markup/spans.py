@@ -80,7 +80,7 @@ _BY_FIRST_CHARACTER = (
     r"<%[=#-]?[^<>%]{1,200}%>|\[\[[+*$%~!-]{0,2}(?:[a-z_]\w{0,63}|\d{1,5})\]\]|(?<!\S):[a-z_]{2,32}(?![\w:])",
     r"\[(?:[A-Za-z]{1,4}\d{1,5}[A-Za-z]{0,4}|\d{1,4})\]|\u27e6/?\w{1,32}/?\u27e7",
     # line breaks of subtitles and games, and those of strings that are still quoted; no commands of LaTeX
-    r"\\N|\\[rthpl](?![a-z])|\\n(?!ew[a-z]|oindent|onumber|ocite|abla|eq\b|ot\b|u\b)",
+    r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})(?![0-9A-Za-z])|\\N|\\[rthpl](?![a-z])|\\n(?!ew[a-z]|oindent|onumber|ocite|abla|eq\b|ot\b|u\b)",
     # references to other messages (i18next, Vue)
     r"\$t\((?:[^()\n]{1,200}+|\([^()\n]{0,64}\)){1,9}+\)",
     rf"(?<![{_W}])@(?:\.[a-z]{{1,16}})?:(?:\{{[^{{}}\n]{{1,64}}\}}|\([\w.-]{{1,64}}\)|[A-Za-z_][\w-]{{0,63}}(?:\.[\w-]{{1,63}}){{0,9}})",
@@ -89,7 +89,7 @@ _BY_FIRST_CHARACTER = (
     r"\{\s?\w{1,64}\s?,\s?(?:number|date|time|spellout|ordinal|duration|list)(?:\s?,[^{}\n]{0,64})?\}",
     r"(?<![\d%])%(?:\d{1,2}\$|\(\w{1,64}\))?[-+#0]{0,3}\d{0,3}(?:\.\d{1,3})?(?:hh|h|ll|l|z)?[sdiufFgGxXc@](?![A-Za-z]|[-/:.]%)",
     r"(?<![\w%])%[A-Za-z](?:[-/:., T]{1,2}%[A-Za-z]){1,9}(?![A-Za-z])|(?<![\w%])%[A-Za-z_]\w{1,63}%(?!\w)",
-    rf"(?<![{_W}$])\$[A-Za-z_]\w{{0,63}}(?::(?:/{_PATH}{{1,64}}){{1,9}}){{0,9}}(?<!\.)",
+    rf"(?<![{_W}$])\$[A-Za-z_]\w{{0,63}}(?:->\w{{1,63}}){{0,4}}(?::(?:/{_PATH}{{1,64}}){{1,9}}){{0,9}}(?<!\.)",
     r"&(?:[A-Za-z][A-Za-z0-9]{1,30}|#[0-9A-Za-z]{1,7});",
     # mentions, tags of posts, short names of emoji
     rf"(?<![{_W}@.])@[A-Za-z_](?:[{_W}.-]{{0,62}}[{_W}])?(?:[@/][A-Za-z0-9](?:[\w.-]{{0,62}}\w)?)?",

@@ -67,9 +67,9 @@ NOTATIONS: tuple[ToolNotation, ...] = (
     ToolNotation(
         "Ren'Py and others",
         "names with a point, an index, a flag or an underscore in brackets",
-        r"\[(?=[\w.]{0,64}[_.!:\[])(?=[a-z_]|\w{1,64}\.)[A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63}|\[[\w'\"]{1,32}\]){0,4}"
+        r"\[(?=[\w.]{0,64}[_.!:\[])(?=[a-z_]|\w{1,64}\.|[A-Z]{2,32}_[A-Z])[A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63}|\[[\w'\"]{1,32}\]){0,4}"
         r"(?:![a-z]{1,4})?(?::[\w.,+-]{1,12})?\]",
-        ("[player_name]", "[player.name]", "[items[0]]", "[name!t]", "[points:.2f]", "[Root.GetName]"),
+        ("[player_name]", "[player.name]", "[items[0]]", "[name!t]", "[points:.2f]", "[Root.GetName]", "[FIRST_NAME]"),
         "https://www.renpy.org/doc/html/text.html#interpolating-data",
     ),
     ToolNotation(
@@ -100,10 +100,11 @@ NOTATIONS: tuple[ToolNotation, ...] = (
     ToolNotation(
         "mail services, SAP, Template Toolkit, Sphinx and others", "names between signs",
         r"\*\|[^|*\n]{1,100}\|\*|(?<![\w%])(?:%%[A-Za-z_][\w.]{1,62}%%(?!%)|%[A-Za-z_]\w{0,63}(?:[.:]\w{1,63}){1,9}%)(?!\w)"
-        r"|(?<![\w&])&[A-Z][A-Z0-9_]{1,62}&(?!\w)|(?<![\w!])![A-Z]!(?!\w)|(?<!#)##[A-Z][A-Z0-9_]{1,62}##(?!#)"
+        r"|(?<![\w&])&[A-Z][A-Z0-9_]{1,62}&(?!\w)|(?<![\w!])![A-Z]!(?!\w)|(?<!#)#{2,3}[A-Z][A-Z0-9_]{1,62}#{2,3}(?!#)"
+        r"|(?<![\w@])@@[A-Za-z_]\w{1,62}@@(?!\w)"
         r"|\[%[-+=~]?[ ][^%\[\]\n]{1,200}%\]"
         r"|(?<![\w|)])\|[a-z]\w{1,40}(?:[.-]\w{1,40}){0,4}\|(?![\w|(])",
-        ("*|FNAME|*", "%%First_Name%%", "%recipient.name%", "##AMOUNT##", "&NUMBER&", "[% total %]", "|release|"),
+        ("*|FNAME|*", "%%First_Name%%", "%recipient.name%", "##AMOUNT##", "###CODE###", "&NUMBER&", "[% total %]", "|release|"),
         "https://mailchimp.com/help/all-the-merge-tags-cheat-sheet/",
     ),
     ToolNotation(
