@@ -46,7 +46,10 @@ FOUND = {
     "tab": ('=== "Title words"\n\n    Words\n\n    !!! note\n\n        Words', ["Title words", "Words", "Words"], ""),
     "block": ("/// note | Title words\n    open: True\nWords\n///", ["Title words", "Words"], ""),
     "block's end": ("Words\n///", ["Words"], ""),
-    "inserted file": ('--8<-- "words.md"\n\n<<< @/words.js{1}\n\n{!words.md!}', [], ""),
+    "inserted file": (
+        '--8<-- "words.md"\n\n<<< @/words.js{1}\n\n{!words.md!}\n\n@import "words.md"\n\n!include words.md\n\n!include words',
+        ["!include words"], "",
+    ),
     "container's end": ("Words\n:::", ["Words"], ""),
     "block of one line": (':::image source="a.png" alt-text="Words here":::', ["Words here"], ""),
     "documented object": ("::: module.words\n    options:\n      words: true\n\nWords", ["Words"], ""),
@@ -106,7 +109,10 @@ FOUND = {
         '[Words]({{ "/words/" | url }}) ![Words]({{ words }}) {{ words }}',
         ["<g1>Words</g1> <g2>Words</g2> <x3/>"], "",
     ),
-    "suggestion": ("Words {++words++} {--words--}", ["Words <g1>words</g1> <x2/>"], ""),
+    "suggestion": (
+        "Words {++words++} {--words--} {==words==}{~~words~>words~~}",
+        ["Words <g1>words</g1> <x2/> <g3>words</g3><x4/>"], "",
+    ),
     "role": (
         "Words {ref}`words <words>` {doc}`words` {abbr}`W (words here)`",
         ["Words <g1>words</g1> <x2/> <g3>words here</g3>"],
