@@ -309,6 +309,14 @@ RECORDS: list[tuple[Any, list[str]]] = [
         {"elements": [{"id": "no-foo", "elType": "widget", "settings": {"title": "words", "_width": "auto"}}]},
         ["words"],
     ),
+    (
+        {"type": "flex", "contents": {"type": "bubble", "body": {"type": "text", "text": "words", "weight": "bold"}}},
+        ["words"],
+    ),
+    (
+        {"style": "wide", "post": {"type": "note", "pinned": True, "status": "open", "title": "words"}},
+        ["wide", "words"],
+    ),
     ({"properties": {"name": {"type": "string", "title": "name"}}}, ["name"]),
     (
         {"type": "type", "style": "style", "menu": {"name": "name", "title": "title"}},

@@ -29,6 +29,8 @@ _TOKEN = re.compile(
 )
 _VALUE = '"[{v'
 _DEEPEST = 40
+_SCALARS = ("code", "format")
+"""Keys of editors' documents whose values may be no strings."""
 _MESSAGES = ("message", "defaultMessage")
 
 
@@ -36,7 +38,7 @@ _MESSAGES = ("message", "defaultMessage")
 class _String:
     """A string that is a value; `start` and `stop` are within its quotes. Those of one list have one `parent`.
 
-    `scalar`: it is no string, but tells how one is shown.
+    `scalar`: it is no string. Of those of one object, the first is read, and those that tell how a string is shown.
     """
 
     parent: Path
@@ -55,8 +57,8 @@ def read(data: bytes, options: ReadOptions) -> Content:
     text, encoding, warnings = decode(data)
     content = Content(warnings=warnings)
     splice = Splice(text)
-    strings, values = _with_values(text)
-    documents, records = rich_texts(values), Records(values)
+    strings, values, with_scalars = _with_values(text)
+    documents, records = rich_texts(values), Records(values, with_scalars)
     notes = _notes(text, strings)
     ascii_only = text.isascii() and re.search(r"\\u(?!00[0-7])[0-9a-fA-F]{4}", text) is not None
     escapes = Escapes(JSON_ESCAPE, c_escape, _in_ascii if ascii_only else c_escaped)
@@ -84,15 +86,20 @@ def read(data: bytes, options: ReadOptions) -> Content:
     return content
 
 
-def _with_values(text: str) -> tuple[list[_String], Values]:
-    """The strings that are values, in order, and as they are in their objects and lists."""
+def _with_values(text: str) -> tuple[list[_String], Values, set[Path]]:
+    """The strings that are values, in order, and as they are in their objects and lists; which of these have other values."""
     strings: list[_String] = []
     values: dict[Path, dict[str, str]] = {}
+    with_scalars: set[Path] = set()
     for string in _strings(text):
+        if string.scalar:
+            with_scalars.add(string.parent)
+        if string.scalar and string.key not in _SCALARS:
+            continue
         values.setdefault(string.parent, {})[string.key] = text[string.start : string.stop]
         if not string.scalar:
             strings.append(string)
-    return strings, values
+    return strings, values, with_scalars
 
 
 def _reason_to_leave(string: _String, value: str, documents: RichTexts, records: Records) -> str | None:
@@ -202,13 +209,15 @@ def _strings(text: str) -> Iterator[_String]:
     """Yield the strings that are values, in order. Raises `InvalidFile`."""
     parents: list[Path] = [()]
     keys = [""]  # in each of `parents`, the one that is read
+    last: Path | None = None  # whose scalar was the last
     numbers = [-1]  # in each that is a list, that of the item that is read
     for token in tokens(text):
         if token.is_key:
             keys[-1] = text[token.start + 1 : token.stop - 1]
         elif token.kind == '"':
             yield _String(parents[-1], keys[-1], token.start + 1, token.stop - 1)
-        elif token.kind == "v" and keys[-1] in ("code", "format"):
+        elif token.kind == "v" and (keys[-1] in _SCALARS or parents[-1] is not last):
+            last = parents[-1]
             yield _String(parents[-1], keys[-1], token.start, token.stop, scalar=True)
         elif token.kind == "," and numbers[-1] >= 0:
             numbers[-1] += 1
