@@ -80,6 +80,7 @@ def test_the_docs_list_each_tool() -> None:
         ("Hail, %PCName and %Faction", "Hail, <x1/> and <x2/>"),
         ("%XError: %d bytes", "%XError: <x1/> bytes"),
         ("[[+name]] in $PATH:/opt/bin.", "<x1/> in <x2/>."),
+        ("The find_by_name of branch.autoSetup, --[no-]track and \\gset", "The <x1/> of <x2/>, <x3/> and <x4/>"),
         ("compiled as %sversion %s", "compiled as <x1/>version <x2/>"),
     ],
 )
@@ -100,6 +101,7 @@ def test_tags_are_pairs(source: str, text: str) -> None:
         "-Oui, je sais", "-NUM   lines", "this|that|both", "50%%of it%% here", "##Heading words##", "a (b|c|d) e",
         "{a|b}(one=two)", "an [% sign", "|two words|",
         "[high-pitched] scream", "50 %Rabatt", "R&D&I", "!Hola! you", "{see below}",
+        "For_ward", "E_xit", "\\nplease", "the end.The start", "_very_important_",
     ],
 )  # fmt: skip
 def test_text_is_not_kept(text: str) -> None:
@@ -142,6 +144,8 @@ def test_options_are_kept_before_a_word_that_ends_with_a_hyphen() -> None:
         "{a}{/a",
         "{a,choice,0#",
         "[a-b",
+        "a_",
+        "a.",
         "@a(",
         "<#a ",
         "&A",

@@ -81,6 +81,8 @@ _BY_FIRST_CHARACTER = (
     r"\[(?:[A-Za-z]{1,4}\d{1,5}[A-Za-z]{0,4}|\d{1,4})\]|\u27e6/?\w{1,32}/?\u27e7",
     # line breaks of subtitles and games, and those of strings that are still quoted; no commands of LaTeX
     r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})(?![0-9A-Za-z])|\\N|\\[rthpl](?![a-z])|\\n(?!ew[a-z]|oindent|onumber|ocite|abla|eq\b|ot\b|u\b)",
+    # commands of a program, without an argument in braces
+    r"(?<!\S)\\(?![nrt])[a-z]{3,20}(?![\w{\\])",
     # references to other messages (i18next, Vue)
     r"\$t\((?:[^()\n]{1,200}+|\([^()\n]{0,64}\)){1,9}+\)",
     rf"(?<![{_W}])@(?:\.[a-z]{{1,16}})?:(?:\{{[^{{}}\n]{{1,64}}\}}|\([\w.-]{{1,64}}\)|[A-Za-z_][\w-]{{0,63}}(?:\.[\w-]{{1,63}}){{0,9}})",
@@ -126,6 +128,9 @@ _BY_WORD = (
     rf"[A-Z]{{2}}\d{{2}}(?: [A-Z0-9]{{4}}){{3,7}}(?: [A-Z0-9]{{1,3}})?(?![{_W}])",
     rf"(?=[A-Z]{{0,39}}\d)(?=\d{{0,39}}[A-Z])[A-Z0-9]{{8,40}}(?![{_W}])",
     rf"__[A-Za-z]\w{{0,62}}__(?![{_W}])",
+    # names of programs' parts: service_type_browser (one underscore may be a menu's key), branch.autoSetup
+    rf"[a-z][a-z0-9]{{0,40}}(?:_[a-z0-9]{{1,40}}){{2,9}}(?![{_W}-])",
+    rf"[a-z][a-z0-9]{{0,40}}(?:\.[a-z0-9]{{1,40}}){{0,4}}\.[a-z]{{1,40}}[A-Z][A-Za-z0-9]{{0,40}}(?![{_W}-])",
 )
 _SPAN = re.compile(
     rf"(?=[^A-Za-z \n\t,])(?:{'|'.join(_BY_FIRST_CHARACTER)})|(?<![{_W}])(?=[A-Za-z0-9\u00c0-\u052f_])(?:{'|'.join(_BY_WORD)})",
@@ -137,8 +142,8 @@ _CONDITIONS = (
     r"|(?<![A-Za-z0-9_.~:/)<\u00c0-\u024f\u0370-\u052f]/)(?<=/)(?=[^\s/])|(?<=/)(?=(?:no_)?think)|(?<=\.)(?=[A-Za-z/]|\d{1,5}[.A-Za-z\-+])"
     r"|(?<=[vV]\d)|(?<=0)(?=x)|(?<=\d)(?=[a-f])|(?<=[a-f]\d)|(?<=[0-9a-fA-F]{8}-)"
     r"|(?<=\[)(?=[\[/A-Za-z0-9_*-])|(?<=\|)(?=[crnTtHh*]|[a-z][\w.-]{1,99}\|)|(?<=:)(?=[A-Z][A-Za-z])"
-    r"|(?<=-)(?=-[a-z]|[A-Za-z][\w-]{1,63}(?:=\w|[ ]{3}))|(?<= -)(?=[A-Za-z](?![A-Za-z0-9_]))"
-    r"|(?<=[\[|'\"`]-)(?=[A-Za-z0-9?])|(?<=_)(?=_[A-Za-z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
+    r"|(?<=-)(?=-[a-z]|-\[no-|[A-Za-z][\w-]{1,63}(?:=\w|[ ]{3}))|(?<= -)(?=[A-Za-z](?![A-Za-z0-9_]))"
+    r"|(?<=[\[|'\"`]-)(?=[A-Za-z0-9?])|(?<=_)(?=_[A-Za-z]|[a-z0-9]{1,40}_)|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
     r"|(?<=\d)(?=[A-Z])|(?<=[A-Z]\d)|(?<=\d)(?=\s?[<>+*=!&|])"
 )
 _SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[_0-9|](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
