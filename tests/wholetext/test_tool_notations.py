@@ -80,6 +80,7 @@ def test_the_docs_list_each_tool() -> None:
         ("Hail, %PCName and %Faction", "Hail, <x1/> and <x2/>"),
         ("%XError: %d bytes", "%XError: <x1/> bytes"),
         ("[[+name]] in $PATH:/opt/bin.", "<x1/> in <x2/>."),
+        ("Use std::vector here:: now", "Use <x1/> here:: now"),
         ("The find_by_name of branch.autoSetup, --[no-]track and \\gset", "The <x1/> of <x2/>, <x3/> and <x4/>"),
         ("compiled as %sversion %s", "compiled as <x1/>version <x2/>"),
     ],

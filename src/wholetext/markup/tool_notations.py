@@ -94,6 +94,11 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         "https://twinery.org/cookbook/terms/terms_macros.html",
     ),
     ToolNotation(
+        "GameMaker (Scribble), Bitsy", "tags with numbers",
+        r"\[[a-z_]\w{1,32}(?:,[ ]?-?[\d.]{1,9}){1,4}\]|\{[a-z_]\w{1,32}(?:[ ]-?[\d.]{1,9}){1,4}\}",
+        ("[scale,2]", "{clr 1}"), "https://www.jujuadams.com/Scribble/",
+    ),
+    ToolNotation(
         "Apple's stringsdict", "variables", r"%(?:\d{1,2}\$)?#@\w{1,64}@", ("%#@count@", "%1$#@days@"),
         "https://developer.apple.com/documentation/xcode/localizing-strings-that-contain-plurals",
     ),
