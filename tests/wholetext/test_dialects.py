@@ -81,8 +81,9 @@ FOUND = {
     "comment": ("%%\nwords\n\nwords\n%%\n\nWords {/* words */}\n\n{# words #}", ["Words"], ""),
     "code": ("Words `{{` and `}}` words", ["Words <x1/> and <x2/> words"], ""),
     "formula": (
-        "Words \\(a_1 + b\\)\n\n\\[\nwords = a_1\n\\]\n\nWords \\[note\\] \\(see words\\)",
-        ["Words <x1/>", "Words [note] (see words)"], "",
+        "Words \\(a_1 + b\\)\n\n\\[\nwords = a_1\n\\]\n\nWords \\[note\\] \\(see words\\)"
+        "\n\nWords \\[\na = b\n\\] \\[key=words\\]",
+        ["Words <x1/>", "Words [note] (see words)", "Words <x1/> [key=words]"], "",
     ),
     "label of a formula": ("$$\na_1\n$$ (words)\n\nWords $$a$$ (words:a)", ["Words <x1/>"], ""),
     "environment": ("\\begin{align}\nwords\n\nwords\n\\end{align}\n\nWords \\begin{a}b\\end{a}", ["Words <x1/>"], ""),

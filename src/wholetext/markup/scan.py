@@ -686,12 +686,16 @@ _PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 def _is_formula(content: str, *, display: bool, in_brackets: bool) -> bool:
     """Whether the text between brackets behind backslashes is a formula, and not words with brackets that are escaped.
 
-    Square brackets are escaped often, so that a formula in them has a command, or stands on its own lines and has an operator.
+    Square brackets are escaped often, so that a formula in them has a command, or an operator and either lines of its own or no
+    word.
     """
     if len(content) > _MOST_FORMULA or not any(map(str.isalnum, content)) or _NO_FORMULA.search(content):
         return False
+    if in_brackets and not display:
+        is_operation = _OPERATION.search(content) is not None and _PROSE.search(content) is None
+        return is_operation or ("\n" not in content and _COMMAND.search(content) is not None)
     if in_brackets:
-        return bool((_OPERATION if display else _COMMAND).search(content)) and (display or "\n" not in content)
+        return _OPERATION.search(content) is not None
     return bool(_OPERATION.search(content)) or not _PROSE.search(content)
 
 
