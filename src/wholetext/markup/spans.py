@@ -128,10 +128,9 @@ _BY_WORD = (
     rf"[A-Z]{{2}}\d{{2}}(?: [A-Z0-9]{{4}}){{3,7}}(?: [A-Z0-9]{{1,3}})?(?![{_W}])",
     rf"(?=[A-Z]{{0,39}}\d)(?=\d{{0,39}}[A-Z])[A-Z0-9]{{8,40}}(?![{_W}])",
     rf"__[A-Za-z]\w{{0,62}}__(?![{_W}])",
-    rf"[A-Za-z_]\w{{0,40}}(?:::[A-Za-z_~][\w-]{{0,60}}){{1,6}}(?![{_W}-])",
-    # names of programs' parts: service_type_browser (one underscore may be a menu's key), branch.autoSetup
-    rf"[a-z][a-z0-9]{{0,40}}(?:_[a-z0-9]{{1,40}}){{2,9}}(?![{_W}-])",
-    rf"[a-z][a-z0-9]{{0,40}}(?:\.[a-z0-9]{{1,40}}){{0,4}}\.[a-z]{{1,40}}[A-Z][A-Za-z0-9]{{0,40}}(?![{_W}-])",
+    # names of programs' parts: service_type_browser (one underscore may be a menu's key), branch.autoSetup, std::vector
+    rf"[A-Za-z][a-zA-Z0-9]{{0,40}}(?:(?:_[a-z0-9]{{1,40}}){{2,9}}|(?:::[A-Za-z_~][\w-]{{0,60}}){{1,6}}"
+    rf"|(?:\.[a-z0-9]{{1,40}}){{0,4}}\.[a-z]{{1,40}}[A-Z][A-Za-z0-9]{{0,40}})(?![{_W}-])",
 )
 _SPAN = re.compile(
     rf"(?=[^A-Za-z \n\t,])(?:{'|'.join(_BY_FIRST_CHARACTER)})|(?<![{_W}])(?=[A-Za-z0-9\u00c0-\u052f_])(?:{'|'.join(_BY_WORD)})",
