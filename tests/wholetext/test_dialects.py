@@ -46,7 +46,10 @@ FOUND = {
     "tab": ('=== "Title words"\n\n    Words\n\n    !!! note\n\n        Words', ["Title words", "Words", "Words"], ""),
     "block": ("/// note | Title words\n    open: True\nWords\n///", ["Title words", "Words"], ""),
     "block's end": ("Words\n///", ["Words"], ""),
-    "inserted file": ('--8<-- "words.md"\n\n<<< @/words.js{1}\n\n{!words.md!}', [], ""),
+    "inserted file": (
+        '--8<-- "words.md"\n\n<<< @/words.js{1}\n\n{!words.md!}\n\n@import "words.md"\n\n!include words.md\n\n!include words',
+        ["!include words"], "",
+    ),
     "container's end": ("Words\n:::", ["Words"], ""),
     "block of one line": (':::image source="a.png" alt-text="Words here":::', ["Words here"], ""),
     "documented object": ("::: module.words\n    options:\n      words: true\n\nWords", ["Words"], ""),
@@ -78,8 +81,9 @@ FOUND = {
     "comment": ("%%\nwords\n\nwords\n%%\n\nWords {/* words */}\n\n{# words #}", ["Words"], ""),
     "code": ("Words `{{` and `}}` words", ["Words <x1/> and <x2/> words"], ""),
     "formula": (
-        "Words \\(a_1 + b\\)\n\n\\[\nwords = a_1\n\\]\n\nWords \\[note\\] \\(see words\\)",
-        ["Words <x1/>", "Words [note] (see words)"], "",
+        "Words \\(a_1 + b\\)\n\n\\[\nwords = a_1\n\\]\n\nWords \\[note\\] \\(see words\\)"
+        "\n\nWords \\[\na = b\n\\] \\[key=words\\]",
+        ["Words <x1/>", "Words [note] (see words)", "Words <x1/> [key=words]"], "",
     ),
     "label of a formula": ("$$\na_1\n$$ (words)\n\nWords $$a$$ (words:a)", ["Words <x1/>"], ""),
     "environment": ("\\begin{align}\nwords\n\nwords\n\\end{align}\n\nWords \\begin{a}b\\end{a}", ["Words <x1/>"], ""),
@@ -106,7 +110,10 @@ FOUND = {
         '[Words]({{ "/words/" | url }}) ![Words]({{ words }}) {{ words }}',
         ["<g1>Words</g1> <g2>Words</g2> <x3/>"], "",
     ),
-    "suggestion": ("Words {++words++} {--words--}", ["Words <g1>words</g1> <x2/>"], ""),
+    "suggestion": (
+        "Words {++words++} {--words--} {==words==}{~~words~>words~~}",
+        ["Words <g1>words</g1> <x2/> <g3>words</g3><x4/>"], "",
+    ),
     "role": (
         "Words {ref}`words <words>` {doc}`words` {abbr}`W (words here)`",
         ["Words <g1>words</g1> <x2/> <g3>words here</g3>"],
@@ -133,7 +140,9 @@ FOUND = {
         "Words [[words]] [[words|words]]\n\n| [[words\\|words]] |\n|---|",
         ["Words <x1/> <g2>words</g2>", "words"], "",
     ),
-    "slide's background": ("![bg left:40%](words.png)\n\nWords", ["Words"], ""),
+    "slide's picture": ("![bg left:40%](words.png) ![w:3 h:5%](words.png)\n\n![a: Words](b)", ["a: Words"], ""),
+    "property": ("title:: Words\nwords:: true\n- words:: Words\n\na::words x", ["Words", "Words", "a::words x"], ""),
+    "reference to a block": ("Words ((64f1abcd-00ff)) ((words))", ["Words <x1/> ((words))"], ""),
     "inclusion": ("[!INCLUDE [words](words.md)]\n\nWords", ["Words"], ""),
     "citation": ("Words [@words2020, p. 3]", ["Words <x1/>"], ""),
     "reference": ("Words @fig-words words", ["Words <x1/> words"], "quarto"),

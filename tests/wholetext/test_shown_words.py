@@ -72,6 +72,10 @@ def _docx() -> bytes:
         + _field("DATE \\@ Kept", "Seen date")
         + _field("TOC \\o Kept", "Seen contents")
         + _field("REF Kept", "Seen reference")
+        + _field('HYPERLINK "Kept" \\o "Seen screentip"', "Seen linked")
+        + _field('IF Kept = 1 "Seen iftrue" "Seen iffalse"', "")
+        + _field('XE "Seen entry"', "")
+        + _field("MACROBUTTON Kept Seen button", "")
         + '<w:p><w:fldSimple w:instr="AUTHOR Kept"><w:r><w:t>Seen author</w:t></w:r></w:fldSimple></w:p>'
         '<w:p><w:hyperlink r:id="x" w:tooltip="Seen tip"><w:r><w:t>Seen link</w:t></w:r></w:hyperlink></w:p>'
         '<w:p><w:r><w:drawing><wp:inline><wp:docPr id="1" name="Kept name" descr="Seen alternative" title="Seen imagetitle"/></wp:inline></w:drawing></w:r></w:p>'
@@ -234,6 +238,9 @@ def _odt() -> bytes:
         "text:string-value-if-true='Seen iftrue' text:string-value-if-false='Seen iffalse'>Seen iftrue</text:conditional-text></text:p>"
         "<text:p><text:drop-down text:name='Kept'><text:label text:value='Seen choice'/>Seen chosen</text:drop-down></text:p>"
         "<text:p><text:a office:title='Seen tip'>Seen link</text:a></text:p>"
+        "<text:p><text:text-input text:description='Seen prompt'>Seen input</text:text-input></text:p>"
+        "<text:p><text:alphabetical-index-mark text:string-value='Seen entry'/>a</text:p>"
+        "<text:table-of-content-entry-template><text:index-entry-span>Seen entryspan</text:index-entry-span></text:table-of-content-entry-template>"
         "<text:p><text:ruby><text:ruby-base>Seen base</text:ruby-base><text:ruby-text>Kept reading</text:ruby-text></text:ruby></text:p>"
         "<text:table-of-content><text:index-body><text:p>Seen contents</text:p></text:index-body></text:table-of-content>"
         "<office:forms><form:form><form:button form:label='Seen button' form:title='Seen buttontip'/></form:form></office:forms>"
@@ -288,7 +295,8 @@ _PAGE = (
 
 _HTML = (
     "<!DOCTYPE html><html lang='en'><head><title>Seen title</title><meta name='description' content='Seen description'>"
-    "<meta property='og:title' content='Seen ogtitle'><meta name='twitter:description' content='Seen twitter'><meta name='generator' content='Kept generator'>"
+    "<meta property='og:title' content='Seen ogtitle'><meta name='twitter:description' content='Seen twitter'><meta itemprop='headline' content='Seen headline'>"
+    "<meta property='og:image:alt' content='Seen ogalt'><meta name='generator' content='Kept generator'>"
     f"</head><body>{_PAGE}</body></html>"
 )  # fmt: skip
 

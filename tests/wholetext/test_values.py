@@ -59,7 +59,23 @@ def test_a_pattern_of_dates_is_no_text(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["[1,5]", "(7-inf)", "2..7", "PT15M", "P1DT2H", "1.5rem", "16px", "image/png", "zh-Hans-CN"]
+    "value",
+    [
+        "a && !b.c",
+        "{first} = 'yes'",
+        "page1",
+        "_self",
+        "action=buy&id=1",
+        "[1,5]",
+        "(7-inf)",
+        "2..7",
+        "PT15M",
+        "P1DT2H",
+        "1.5rem",
+        "16px",
+        "image/png",
+        "zh-Hans-CN",
+    ],
 )
 def test_intervals_and_codes_are_no_text(value: str) -> None:
     assert reason_to_leave(value)
@@ -94,6 +110,9 @@ def test_intervals_and_codes_are_no_text(value: str) -> None:
         "a day",
         "%d of %d items",
         "am",
+        "Settings > Privacy",
+        "you & me",
+        "1 = yes",
     ],
 )
 def test_words_that_look_like_fields_are_text(text: str) -> None:
@@ -109,6 +128,10 @@ def test_words_that_look_like_fields_are_text(text: str) -> None:
         ("language", "Language", True),
         ("no", "no", True),
         ("slang", "no", True),
+        ("imageUrl", "en/home", False),
+        ("slug", "my-page", False),
+        ("curl", "well-known", True),
+        ("file", "File", True),
     ],
 )
 def test_a_code_of_a_language_is_told_by_its_key(key: str, value: str, is_text: bool) -> None:
@@ -259,6 +282,61 @@ def test_of_an_editors_document_the_text_is_read(editor: str) -> None:
         assert rewritten(data, "json") == data
         result = rewritten(data, "json", changed).decode()
         assert texts(read(result.encode(), "json")) == [changed(text) for text in (*before, *wanted)]
+
+
+RECORDS: list[tuple[Any, list[str]]] = [
+    (
+        {"blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": "some words"}, "style": "danger"}]},
+        ["some words"],
+    ),
+    (
+        {"object": "block", "type": "quote", "quote": {"text": "quoted", "color": "default"}},
+        ["quoted"],
+    ),
+    (
+        {"component": "hero", "_uid": "4a1f-22", "headline": "words", "image": {"fieldtype": "asset", "alt": "dog"}},
+        ["words", "dog"],
+    ),
+    (
+        {
+            "fields": [
+                {"type": "radio", "name": "colour", "title": "which", "choices": [{"value": "red", "text": "red"}]}
+            ]
+        },
+        ["which", "red"],
+    ),
+    (
+        {"elements": [{"id": "no-foo", "elType": "widget", "settings": {"title": "words", "_width": "auto"}}]},
+        ["words"],
+    ),
+    (
+        {"type": "flex", "contents": {"type": "bubble", "body": {"type": "text", "text": "words", "weight": "bold"}}},
+        ["words"],
+    ),
+    (
+        {"style": "wide", "post": {"type": "note", "pinned": True, "status": "open", "title": "words"}},
+        ["wide", "words"],
+    ),
+    ({"properties": {"name": {"type": "string", "title": "name"}}}, ["name"]),
+    (
+        {"type": "type", "style": "style", "menu": {"name": "name", "title": "title"}},
+        ["type", "style", "name", "title"],
+    ),
+    ({"items": [{"style": "modern", "name": "chair"}]}, ["modern", "chair"]),
+]
+
+
+@pytest.mark.parametrize(("record", "wanted"), RECORDS)
+def test_of_a_record_single_words_are_names_where_keys_say_so(record: Any, wanted: list[str]) -> None:
+    data = json.dumps(record).encode()
+    assert texts(read(data, "json")) == wanted
+    assert rewritten(data, "json") == data
+
+
+def test_records_in_yaml_are_read_alike() -> None:
+    data = b"sections:\n  - type: feature\n    style: 'wide'\n    heading: words\nstyle: style\n"
+    assert texts(read(data, "yaml")) == ["words", "style"]
+    assert rewritten(data, "yaml") == data
 
 
 def test_code_in_a_document_is_reported() -> None:

@@ -22,6 +22,7 @@ from wholetext.files.drawingml import (
 )
 from wholetext.files.opc import Package, insert_attribute, office_tag, replace_attribute
 from wholetext.files.runs import Leaf, RunRules
+from wholetext.files.values import reason_to_leave
 from wholetext.files.xmlpart import Element, written_prefix
 from wholetext.languages import is_cjk, is_right_to_left
 from wholetext.markup import html
@@ -59,6 +60,10 @@ _BINDINGS = ("w:dataBinding", "w15:dataBinding")
 
 _OF_FORM_FIELDS = {"w:helpText": 255, "w:statusText": 138, "w:listEntry": 50, "w:default": 255}
 """What form fields show, with the most characters that Word reads."""
+_WORDS_OF_CODE = re.compile(
+    r"\s*(?i:(?:HYPERLINK\b.*\\o|(?:ASK|FILLIN|IF|TC|XE)\b)(.*)|MACROBUTTON\s+\S+\s+(.*?)\s*)", re.DOTALL
+)
+_QUOTED = re.compile(r"[\"\u201c\u201d]([^\"\u201c\u201d]+)[\"\u201c\u201d]")
 _WORD = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NUMBER = re.compile(r"%\d")
 """Of the text of a numbering: where the number of a level comes."""
@@ -316,7 +321,7 @@ class _Story:
             if name == "w:fldSimple" and leaf.kind == "open":
                 self._fields.append(_Field(leaf.depth, -1, leaf.element.get("w:instr"), in_code=False))
             elif name == "w:fldSimple" and self._fields:
-                self._fields.pop()
+                self._leave_words_of_code(self._fields.pop().code)
             elif name == "w:instrText" and self._fields:
                 self._fields[-1].code += leaf.element.text
             changed.append(self._closed(leaf))
@@ -339,12 +344,22 @@ class _Story:
                 return
         elif kind == "end" and self._fields:
             field = self._fields.pop()
+            self._leave_words_of_code(field.code)
             if field.pair and field.start >= 0 and field.depth == leaf.depth:
                 closing = Leaf("close", leaf.element, leaf.span, leaf.run, pair=field.pair, depth=leaf.depth)
                 closing.parts = [leaf]
                 changed.append(closing)
                 return
         changed.append(leaf)
+
+    def _leave_words_of_code(self, code: str) -> None:
+        """Report what the code of a field has Word show: tips, prompts, entries of an index, the texts of a condition."""
+        found = _WORDS_OF_CODE.fullmatch(code)
+        if found is None:
+            return
+        for text in _QUOTED.findall(found[1]) if found[2] is None else (found[2],):
+            if reason_to_leave(text) is None:
+                self._reader.content.leave(self._place, "field", text)
 
     def _closed(self, leaf: Leaf) -> Leaf:
         """Return the leaf, as a single if it is in a field that is not translated; report what is left."""

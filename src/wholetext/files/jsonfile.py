@@ -14,7 +14,8 @@ from wholetext import languages
 from wholetext.errors import InvalidFile
 from wholetext.files.content import Content, ReadOptions
 from wholetext.files.encodings import decode
-from wholetext.files.richtext import TYPES, Path, RichTexts, rich_texts
+from wholetext.files.records import Records
+from wholetext.files.richtext import TYPES, Path, RichTexts, Values, rich_texts
 from wholetext.files.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, leave
 from wholetext.files.values import reason_to_leave
 from wholetext.markup.marks import Verbatim
@@ -28,6 +29,8 @@ _TOKEN = re.compile(
 )
 _VALUE = '"[{v'
 _DEEPEST = 40
+_SCALARS = ("code", "format")
+"""Keys of editors' documents whose values may be no strings."""
 _MESSAGES = ("message", "defaultMessage")
 
 
@@ -35,7 +38,7 @@ _MESSAGES = ("message", "defaultMessage")
 class _String:
     """A string that is a value; `start` and `stop` are within its quotes. Those of one list have one `parent`.
 
-    `scalar`: it is no string, but tells how one is shown.
+    `scalar`: it is no string. Of those of one object, the first is read, and those that tell how a string is shown.
     """
 
     parent: Path
@@ -54,7 +57,8 @@ def read(data: bytes, options: ReadOptions) -> Content:
     text, encoding, warnings = decode(data)
     content = Content(warnings=warnings)
     splice = Splice(text)
-    strings, documents = _with_documents(text)
+    strings, values, with_scalars = _with_values(text)
+    documents, records = rich_texts(values), Records(values, with_scalars)
     notes = _notes(text, strings)
     ascii_only = text.isascii() and re.search(r"\\u(?!00[0-7])[0-9a-fA-F]{4}", text) is not None
     escapes = Escapes(JSON_ESCAPE, c_escape, _in_ascii if ascii_only else c_escaped)
@@ -66,7 +70,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
             continue
         source, place = text[string.start : string.stop], _place(string.path)
         value = escapes.shown(source)
-        reason = _reason_to_leave(string, value, documents)
+        reason = _reason_to_leave(string, value, documents, records)
         if reason:
             if reason != "structure" or string.key not in TYPES:
                 leave(content, place, reason, value)
@@ -82,21 +86,28 @@ def read(data: bytes, options: ReadOptions) -> Content:
     return content
 
 
-def _with_documents(text: str) -> tuple[list[_String], RichTexts]:
-    """The strings that are values, and the documents of editors among them."""
+def _with_values(text: str) -> tuple[list[_String], Values, set[Path]]:
+    """The strings that are values, in order, and as they are in their objects and lists; which of these have other values."""
     strings: list[_String] = []
     values: dict[Path, dict[str, str]] = {}
+    with_scalars: set[Path] = set()
     for string in _strings(text):
+        if string.scalar:
+            with_scalars.add(string.parent)
+        if string.scalar and string.key not in _SCALARS:
+            continue
         values.setdefault(string.parent, {})[string.key] = text[string.start : string.stop]
         if not string.scalar:
             strings.append(string)
-    return strings, rich_texts(values)
+    return strings, values, with_scalars
 
 
-def _reason_to_leave(string: _String, value: str, documents: RichTexts) -> str | None:
+def _reason_to_leave(string: _String, value: str, documents: RichTexts, records: Records) -> str | None:
     role = documents.role(string.parent, string.key)
     if role in ("code", "structure"):
         return role
+    if role is None and records.names(string.parent, string.key, value):
+        return "structure" if string.key in TYPES else "code"
     keys = (one for one in reversed(string.path) if not one.startswith("["))
     return reason_to_leave(value, next(keys, ""))
 
@@ -198,13 +209,15 @@ def _strings(text: str) -> Iterator[_String]:
     """Yield the strings that are values, in order. Raises `InvalidFile`."""
     parents: list[Path] = [()]
     keys = [""]  # in each of `parents`, the one that is read
+    last: Path | None = None  # whose scalar was the last
     numbers = [-1]  # in each that is a list, that of the item that is read
     for token in tokens(text):
         if token.is_key:
             keys[-1] = text[token.start + 1 : token.stop - 1]
         elif token.kind == '"':
             yield _String(parents[-1], keys[-1], token.start + 1, token.stop - 1)
-        elif token.kind == "v" and keys[-1] in ("code", "format"):
+        elif token.kind == "v" and (keys[-1] in _SCALARS or parents[-1] is not last):
+            last = parents[-1]
             yield _String(parents[-1], keys[-1], token.start, token.stop, scalar=True)
         elif token.kind == "," and numbers[-1] >= 0:
             numbers[-1] += 1

@@ -55,6 +55,7 @@ _PARAGRAPHS = frozenset(
         "text:p",
         "text:h",
         "text:index-title-template",
+        "text:index-entry-span",
         "svg:title",
         "svg:desc",
         "table:title",
@@ -86,8 +87,8 @@ _PAIRS = frozenset(
 _RUBY = {"text:ruby": RUBY, "text:ruby-base": BASE}
 _WITH_PARAGRAPHS = frozenset({"text:note", "text:p", "text:h"})  # elements in a paragraph that have others
 _PREFIXES_WITH_PARAGRAPHS = ("draw", "dr3d", "table", "office", "form")
-_TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title", "office:title")
-_SHOWN_BY_FIELDS = ("text:value", "text:string-value-if-true", "text:string-value-if-false")
+_TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title", "office:title", "text:description")
+_SHOWN_BY_FIELDS = ("text:value", "text:string-value", "text:string-value-if-true", "text:string-value-if-false")
 _NO_LOOK = re.compile(r"officeooo:.*|fo:(?:language|country|script)|style:(?:language|country|script|rfc-language)\b.*")
 _FROM_LEFT, _FROM_RIGHT = ("start", "left"), ("end", "right")
 _MIRRORED = {"start": "end", "left": "right", "end": "start", "right": "left"}

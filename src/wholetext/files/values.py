@@ -39,6 +39,8 @@ _BY_LOCALE = r"(?:L{1,4}|l{2,4}|LTS?)(?:[ ,]{1,2}LTS?)?|P{2,4}p{1,4}"  # moment 
 _STRFTIME = r"(?:%[-_0^#:EO]{0,2}\d{0,2}[A-Za-z%+]|[^\w%]|T(?=%)|(?<=%[SMT])Z){2,}"
 _PHP = r"(?=.*(?:jS|\bi[aA]\b))(?:(?:jS|i[aA]|[A-Za-z])(?![A-Za-z])|[^\w])++"
 
+# Of an expression: `a && !b.c`, `{first} = 'yes'`.
+_OPERAND = r"(?:[\w.$/:-]{1,64}+|\{[\w.]{1,64}\}|'[^'\n]{0,64}')"
 _NUMBER = r"-?(?:\d{1,12}(?:\.\d{1,12})?|[Ii]nf(?:inity)?|\*)"
 _NO_TEXT = {
     "colour": r"#[0-9a-fA-F]{3,8}|(?:rgb|hsl)a?\([\d\s.,%/]{1,40}\)",
@@ -48,12 +50,17 @@ _NO_TEXT = {
     r"|P(?=[\dT])(?:\d{1,9}Y)?(?:\d{1,9}M)?(?:\d{1,9}W)?(?:\d{1,9}D)?(?:T(?:\d{1,9}H)?(?:\d{1,9}M)?(?:\d{1,9}(?:\.\d{1,9})?S)?)?"
     r"|-?\d{1,9}(?:\.\d{1,9})?(?:px|r?em|v[hw]|vmin|vmax|ms|deg|dpi|fr)",
     "address": r"(?:[a-z][a-z0-9+.-]{0,15}://|mailto:|data:|\.{0,2}/|@[a-z]+/|www\.)\S+"
-    r"|(?:application|audio|font|image|multipart|text|video)/[a-z0-9][\w.+*-]*(?:; ?charset=[\w-]+)?",
-    "key": r"[a-z_$][\w$-]*(?:[.:][\w$-]+)+|[a-z]+[a-z0-9]*[A-Z]\w*|[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+",
-    "code": r"[A-Z]{1,3}|(?=[A-Z0-9_+:-]*\d)[A-Z0-9]+(?:[-_+:][A-Z0-9]+)*|[a-z]{2,3}[-_](?:[A-Z][a-z]{3}[-_])?[A-Z]{2}",
+    r"|(?:application|audio|font|image|multipart|text|video)/[a-z0-9][\w.+*-]*(?:; ?charset=[\w-]+)?"
+    r"|\??[\w.-]{1,64}=[\w.%+:-]{0,200}(?:&[\w.-]{1,64}=[\w.%+:-]{0,200})+",
+    "key": r"[a-z_$][\w$-]*(?:[.:][\w$-]+)+|[a-z]+[a-z0-9]*[A-Z]\w*|[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+"
+    r"|_[A-Za-z]\w*|[a-z]{2,32}\d{1,6}",
+    "code": r"[A-Z]{1,3}|(?=[A-Z0-9_+:-]*\d)[A-Z0-9]+(?:[-_+:][A-Z0-9]+)*|[a-z]{2,3}[-_](?:[A-Z][a-z]{3}[-_])?[A-Z]{2}"
+    rf"|!?{_OPERAND}(?:\s{{0,3}}(?:&&|\|\||[!=]==?|=~)\s{{0,3}}!?{_OPERAND})+|!?\{{[\w.]{{1,64}}\}}\s?[<>=]\s?{_OPERAND}",
 }
 _PATTERNS = {reason: re.compile(pattern) for reason, pattern in _NO_TEXT.items()}
 
+_OF_ADDRESS = re.compile(r"(?:\A|(?<=[_-])|(?<=[a-z])(?=[A-Z]))(?i:ur[il]|href|src|path|file|slug|permalink)\Z")
+_PATH = re.compile(r"[a-z0-9][\w.]*(?:[/-][\w.]+)+/?")
 _OF_LANGUAGE = re.compile(r"(?:locale|lang(?:uage)?|culture)(?:[-_]?(?:code|tag|id))?s?", re.IGNORECASE)
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_](?:[A-Za-z]{2}|\d{3}))?")
 
@@ -67,6 +74,8 @@ def reason_to_leave(value: str, key: str = "") -> str | None:
     found = next((reason for reason, pattern in _PATTERNS.items() if pattern.fullmatch(value)), None)
     if found:
         return found
+    if key and _PATH.fullmatch(value) and _OF_ADDRESS.search(key):
+        return "address"
     if key and _LANGUAGE.fullmatch(value) and _names_a_language(key) and languages.find(value):
         return "code"
     return None if _WORD.search(value) and has_letters(value) else "code"

@@ -17,6 +17,8 @@ from wholetext import languages
 from wholetext.errors import InvalidFile
 from wholetext.files.content import Content, Part, ReadOptions, Region, keep_nothing
 from wholetext.files.encodings import decode
+from wholetext.files.records import Records
+from wholetext.files.richtext import Path
 from wholetext.files.strings import is_untranslatable, leave
 from wholetext.files.values import reason_to_leave
 from wholetext.markup import plain
@@ -108,10 +110,17 @@ def read(data: bytes, options: ReadOptions) -> Content:
     if key and _is_language(text[key[0] : key[1]], scalars):
         written = options.target if not _NO_STRING.fullmatch(options.target) else f'"{options.target}"'
         part.regions.append(Region(*offsets.of(*key), (Verbatim(written),)))
+    values: dict[Path, dict[str, str]] = {}
+    for scalar in scalars:
+        if scalar.path:
+            values.setdefault(scalar.path[:-1], {})[scalar.path[-1]] = text[scalar.start : scalar.stop].strip("\"'")
+    records = Records(values)
     parents = {scalar.path[:-1] for scalar in scalars if scalar.path[-1:] == ("translation",)}  # of Hugo
     for scalar in scalars:
         is_id = scalar.path[-1:] == ("id",) and scalar.path[:-1] in parents
-        _add(content, part, scalar, text, offsets, is_id=is_id)
+        parent, name = scalar.path[:-1], "".join(scalar.path[-1:])
+        is_name = bool(name) and records.names(parent, name, values[parent][name])
+        _add(content, part, scalar, text, offsets, is_code=is_id or is_name)
     content.warnings += _missing_plurals(scalars, options.target)
     content.parts.append(part)
     return content
@@ -133,12 +142,12 @@ class _ByteOffsets:
         return self._bytes
 
 
-def _add(content: Content, part: Part, scalar: _Scalar, text: str, offsets: _ByteOffsets, *, is_id: bool) -> None:
+def _add(content: Content, part: Part, scalar: _Scalar, text: str, offsets: _ByteOffsets, *, is_code: bool) -> None:
     source = text[scalar.start : scalar.stop]
     value, place = _shown(scalar, source), ".".join(scalar.path)
     names = [one for one in scalar.path if not one.startswith("[")]
     is_no_string = (
-        scalar.is_tagged or is_id or (scalar.style in ("plain", "flow") and _NO_STRING.fullmatch(value) is not None)
+        scalar.is_tagged or is_code or (scalar.style in ("plain", "flow") and _NO_STRING.fullmatch(value) is not None)
     )
     reason = "code" if is_no_string else reason_to_leave(value, names[-1] if names else "")
     reason = "untranslatable" if is_untranslatable(scalar.comment) else reason

@@ -105,7 +105,11 @@ _TRANSLATED_ATTRIBUTES = _names(
 _ATTRIBUTES_OF = {**dict.fromkeys(("optgroup", "option", "track", "menu", "menuitem"), "label"), "th": "abbr"}
 """Attributes that people read, of all elements and of some (https://html.spec.whatwg.org/#the-translate-attribute)."""
 _BUTTONS = frozenset({"submit", "button", "reset"})
-_DESCRIPTIONS = frozenset({"description", "og:title", "og:description", "twitter:title", "twitter:description"})
+_DESCRIPTIONS = _names(
+    "description keywords headline og:title og:description og:image:alt twitter:title twitter:description twitter:image:alt"
+    " dc.title dc.description dcterms.title dcterms.description"
+)
+"""Names of `meta` whose content is text."""
 _MAY_TRANSLATE = re.compile("alt|title|placeholder|aria-|label|abbr|value|content", re.IGNORECASE)
 
 
@@ -333,7 +337,7 @@ class _Parser:
         names = (_TRANSLATED_ATTRIBUTES | {_ATTRIBUTES_OF.get(name, "alt")}) & attributes.keys()
         if name == "input" and "type" in attributes and _value(attributes["type"]).lower() in _BUTTONS:
             names |= {"value"} & attributes.keys()
-        described = attributes.get("name") or attributes.get("property")
+        described = attributes.get("name") or attributes.get("property") or attributes.get("itemprop")
         if name == "meta" and described and _value(described).lower() in _DESCRIPTIONS:
             names |= {"content"} & attributes.keys()
         groups = (("double", '"'), ("single", "'"), ("bare", ""))

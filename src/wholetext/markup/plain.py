@@ -64,6 +64,11 @@ _DOTTED = re.compile(
 _MONTH = re.compile(r"jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez", re.IGNORECASE)
 
 _CELLS = re.compile(rf"{_SPACE}*\t{_SPACE}*|{_SPACE}{{3,}}")
+_OPTION = re.compile(
+    r"(?:--?[A-Za-z?][\w?-]{0,63}|[/+][A-Za-z?][\w?-]{0,31})(?:(?:, ?| ?\| ?| )--?[A-Za-z?][\w?-]{0,63}){0,4}"
+    rf"(?:[ =:]\[?<?[A-Z][A-Z0-9_.-]{{0,31}}>?\]?|\[=[\w-]{{1,31}}\]){{0,4}}(?={_CELLS.pattern})"
+)
+"""The first cell of a list of a command's options. With words behind one space (`-Yes, it is`) it is none."""
 _ROW = re.compile(r"\|")
 _FINISHED = re.compile(r"[.!?…。！？؟।:：][\"'”’»)\]」』）]*$")
 _CONTINUED = re.compile(r"[,;，、；—–-]$")
@@ -220,8 +225,11 @@ def _with_separator(separator: str, text: str) -> str:
 def _one_line(line: _Line, content: Content, keep: Spans) -> Iterator[Piece]:
     yield Verbatim(line.lead)
     separators = line.cells
-    at = 0
-    for found in separators.finditer(line.content) if separators else ():
+    option = _OPTION.match(line.content) if separators is _CELLS else None
+    at = option.end() if option else 0
+    if option:
+        yield Verbatim(option[0])
+    for found in separators.finditer(line.content, at) if separators else ():
         yield from _block(line.content[at : found.start()], content, keep)
         yield Verbatim(found[0])
         at = found.end()

@@ -38,13 +38,13 @@ class NotationToken:
 
 _SPACE_IN_ADDRESS = r"\([^()\n ]{1,300}+[ ]"
 _PLACE = (
-    r"\n(?=[ \t>]*+(?:[^\sA-Za-z>|#\"'_,.]|import\b|export\b|[A-Za-z]{1,6}[.)]\s|[A-Z]{3,20}:\s))"
+    r"\n(?=[ \t>]*+(?:[^\sA-Za-z>|#\"'_,.]|import\b|export\b|[A-Za-z]{1,6}[.)]\s|[A-Z]{3,20}:\s|[A-Za-z][\w-]{0,40}::[ \t]))"
     r"|`(?:[^`\n]++`(?!`))?+|\\(?=[!-/:-@\[-`{-~]|begin\{)|\{"
     r"|<(?=[A-Za-z/!%])"
     rf"|\[(?=[\[!@/-]|[a-z][\w-]*+ [\w-]++=|[^\[\]]{{1,300}}+\](?:\{{|[ ]?\r?\n?[ \t>]*+\[|{_SPACE_IN_ADDRESS}))"
-    rf"|!(?=\[(?:\[|bg|[^\[\]\n]{{0,300}}+\]{_SPACE_IN_ADDRESS}))|:(?=[A-Za-z])"
+    rf"|!(?=\[(?:\[|bg|[a-z-]{{1,20}}:[\w%]|[^\[\]\n]{{0,300}}+\]{_SPACE_IN_ADDRESS}))|:(?=[A-Za-z])"
     r"|@(?=[\[\w{])|\^(?=[\[^\w])"
-    r"|\((?=@|\d{1,2}\)!|[A-Za-z][\w:.-]{0,80}\)[ \t]*+(?:\r?\n|\Z))|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()"
+    r"|\((?=@|\([0-9a-f]|\d{1,2}\)!|[A-Za-z][\w:.-]{0,80}\)[ \t]*+(?:\r?\n|\Z))|\+(?=\+\w)|==(?=[^\s=])|%(?=[%\[])|\$(?=t\()"
     r"|~(?=[^\s~])|\u2016"
 )
 """Where a notation may begin: a line, or a sign. Each branch begins with a sign, so that other text is passed quickly."""
@@ -686,12 +686,16 @@ _PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 def _is_formula(content: str, *, display: bool, in_brackets: bool) -> bool:
     """Whether the text between brackets behind backslashes is a formula, and not words with brackets that are escaped.
 
-    Square brackets are escaped often, so that a formula in them has a command, or stands on its own lines and has an operator.
+    Square brackets are escaped often, so that a formula in them has a command, or an operator and either lines of its own or no
+    word.
     """
     if len(content) > _MOST_FORMULA or not any(map(str.isalnum, content)) or _NO_FORMULA.search(content):
         return False
+    if in_brackets and not display:
+        is_operation = _OPERATION.search(content) is not None and _PROSE.search(content) is None
+        return is_operation or ("\n" not in content and _COMMAND.search(content) is not None)
     if in_brackets:
-        return bool((_OPERATION if display else _COMMAND).search(content)) and (display or "\n" not in content)
+        return _OPERATION.search(content) is not None
     return bool(_OPERATION.search(content)) or not _PROSE.search(content)
 
 

@@ -42,8 +42,8 @@ NOTATIONS: tuple[ToolNotation, ...] = (
     ToolNotation(
         "Unity, TextMesh Pro, Bethesda's games",
         "tags with a value",
-        rf"<{_NAME}={_VALUE}(?:\s[^<>\n]{{0,200}})?/?>|<#[0-9A-Fa-f]{{3,8}}>",
-        ("<color=#B00>", "<size=30>", "<sprite=3>", '<link="a b">', "<Alias=Player>", "<#F00>"),
+        rf"<[?!]?{_NAME}={_VALUE}(?:\s[^<>\n]{{0,200}})?/?>|<#[0-9A-Fa-f]{{3,8}}>",
+        ("<color=#B00>", "<size=30>", "<sprite=3>", '<link="a b">', "<Alias=Player>", "<#F00>", "<?event=boom>"),
         "https://docs.unity3d.com/Packages/com.unity.textmeshpro@4.0/manual/RichTextSupportedTags.html",
     ),
     ToolNotation(
@@ -67,9 +67,9 @@ NOTATIONS: tuple[ToolNotation, ...] = (
     ToolNotation(
         "Ren'Py and others",
         "names with a point, an index, a flag or an underscore in brackets",
-        r"\[(?=[\w.]{0,64}[_.!:\[])(?=[a-z_]|\w{1,64}\.)[A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63}|\[[\w'\"]{1,32}\]){0,4}"
+        r"\[(?=[\w.]{0,64}[_.!:\[])(?=[a-z_]|\w{1,64}\.|[A-Z]{2,32}_[A-Z])[A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63}|\[[\w'\"]{1,32}\]){0,4}"
         r"(?:![a-z]{1,4})?(?::[\w.,+-]{1,12})?\]",
-        ("[player_name]", "[player.name]", "[items[0]]", "[name!t]", "[points:.2f]", "[Root.GetName]"),
+        ("[player_name]", "[player.name]", "[items[0]]", "[name!t]", "[points:.2f]", "[Root.GetName]", "[FIRST_NAME]"),
         "https://www.renpy.org/doc/html/text.html#interpolating-data",
     ),
     ToolNotation(
@@ -81,9 +81,9 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         ("$VALUE$", "$VALUE|+=1$", "£energy£"), "https://stellaris.paradoxwikis.com/Localisation_modding",
     ),
     ToolNotation(
-        "World of Warcraft", "colours, links, pictures",
-        r"\|c[0-9A-Fa-f]{8}|\|[rn](?![a-z])|\|T[^|\n]{1,100}\|t|\|H[^|\n]{1,100}\|h|\|h(?![a-z])",
-        ("|cffff0000", "|r", "|TInterface/Icons/a:16|t", "|Hitem:7073|h"), "https://warcraft.wiki.gg/wiki/UI_escape_sequences",
+        "World of Warcraft, The Elder Scrolls Online", "colours, links, pictures",
+        r"\|c[0-9A-Fa-f]{6}(?:[0-9A-Fa-f]{2})?|\|[rn](?![a-z])|\|(?:T|t(?=\d))[^|\n]{1,100}\|t|\|H[^|\n]{1,100}\|h|\|h(?![a-z])",
+        ("|cffff0000", "|r", "|TInterface/Icons/a:16|t", "|t32:32:a.dds|t", "|Hitem:7073|h"), "https://warcraft.wiki.gg/wiki/UI_escape_sequences",
     ),
     ToolNotation(
         "Wesnoth", "variables", r"\$[A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63}){1,4}\|?|\$[A-Za-z_]\w{0,63}\|",
@@ -94,14 +94,34 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         "https://twinery.org/cookbook/terms/terms_macros.html",
     ),
     ToolNotation(
+        "GameMaker (Scribble), Bitsy", "tags with numbers",
+        r"\[[a-z_]\w{1,32}(?:,[ ]?-?[\d.]{1,9}){1,4}\]|\{[a-z_]\w{1,32}(?:[ ]-?[\d.]{1,9}){1,4}\}",
+        ("[scale,2]", "{clr 1}"), "https://www.jujuadams.com/Scribble/",
+    ),
+    ToolNotation(
         "Apple's stringsdict", "variables", r"%(?:\d{1,2}\$)?#@\w{1,64}@", ("%#@count@", "%1$#@days@"),
         "https://developer.apple.com/documentation/xcode/localizing-strings-that-contain-plurals",
+    ),
+    ToolNotation(
+        "mail services, SAP, Template Toolkit, Sphinx and others", "names between signs",
+        r"\*\|[^|*\n]{1,100}\|\*|(?<![\w%])(?:%%[A-Za-z_][\w.]{1,62}%%(?!%)|%[A-Za-z_]\w{0,63}(?:[.:]\w{1,63}){1,9}%)(?!\w)"
+        r"|(?<![\w&])&[A-Z][A-Z0-9_]{1,62}&(?!\w)|(?<![\w!])![A-Z]!(?!\w)|(?<!#)#{2,3}[A-Z][A-Z0-9_]{1,62}#{2,3}(?!#)"
+        r"|(?<![\w@])@@[A-Za-z_]\w{1,62}@@(?!\w)"
+        r"|\[%[-+=~]?[ ][^%\[\]\n]{1,200}%\]"
+        r"|(?<![\w|)])\|[a-z]\w{1,40}(?:[.-]\w{1,40}){0,4}\|(?![\w|(])",
+        ("*|FNAME|*", "%%First_Name%%", "%recipient.name%", "##AMOUNT##", "###CODE###", "&NUMBER&", "[% total %]", "|release|"),
+        "https://mailchimp.com/help/all-the-merge-tags-cheat-sheet/",
     ),
     ToolNotation(
         "C, Go, Python, gettext", "conversions with a width from an argument, and others",
         r"(?<![\d%])(?:%(?:\d{1,2}\$)?[-+#0]{0,3}(?:\d{0,3}|\*)(?:\.(?:\d{1,3}|\*))?(?:hh|ll|I64|[hlLjzt])?[diouxXeEfFgGaAcspTvqr]"
         r"|%'\d{0,3}(?:\.\d{1,3})?l{0,2}[diufFgG])(?![A-Za-z])",
         ("%*d", "%.*s", "%v", "%q", "%T", "%ld", "%jd", "%I64d", "%r"), "https://pkg.go.dev/fmt",
+    ),
+    ToolNotation(
+        "Windows", "conversions of numbered arguments",
+        r"%\d{1,2}![-+#0]{0,3}\d{0,3}(?:\.\d{1,3})?[A-Za-z]{1,4}!", ("%1!s!", "%2!08lX!"),
+        "https://learn.microsoft.com/windows/win32/api/winbase/nf-winbase-formatmessage",
     ),
     ToolNotation(
         "Qt, KDE", "placeholders", r"(?<![\d%])%L?(?:\d{1,2}(?![\d%$])|n(?!\w))", ("%1", "%L2", "%n"),
@@ -130,6 +150,15 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         "Handlebars", "unescaped values", r"\{\{\{[^{}\n]{1,64}\}\}\}", ("{{{html}}}",), "https://handlebarsjs.com/guide/",
     ),
     ToolNotation(
+        "FreeMarker, Blade, Razor", "tags and calls",
+        r"</?[#@][A-Za-z][\w.]{0,40}(?:\s[^<>\n]{0,200})?/?>|(?<![\w@.])@[A-Za-z][\w.]{0,40}\([^()\n]{0,200}\)",
+        ("<#if a??>", "</#if>", '<@spring.message "a.b"/>', "@lang('a.b')"),
+        "https://freemarker.apache.org/docs/dgui_template_directives.html",
+    ),
+    ToolNotation(
+        "NSIS", "line ends", r"\$\\[rnt](?![a-z])", (r"$\r$\n",), "https://nsis.sourceforge.io/Docs/Chapter4.html#strings",
+    ),
+    ToolNotation(
         "Fluent", "functions", r"\{ ?[A-Z]{2,20}\([^{}\n]{0,100}\) ?\}", ("{ NUMBER($n, minimumFractionDigits: 2) }",),
         "https://projectfluent.org/fluent/guide/functions.html",
     ),
@@ -137,9 +166,9 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         "Maketext (Perl)", "arguments", r"\[_\d{1,2}\]", ("[_1]",), "https://perldoc.perl.org/Locale::Maketext",
     ),
     ToolNotation(
-        "Drupal", "placeholders",
-        r"(?<![\w%])%[a-z]{3,32}(?:_[a-z]{1,32}){0,4}(?![\w%-])",
-        ("%name", "%file_name"), "https://api.drupal.org/api/drupal/core!lib!Drupal!Component!Render!FormattableMarkup.php",
+        "Drupal, LibreOffice", "placeholders",
+        r"(?<![\w%])%(?:[a-z]{3,32}(?:_[a-z]{1,32}){0,4}|[A-Z]{4,32}(?:_[A-Z]{1,32}){0,4})(?![\w%-])",
+        ("%name", "%file_name", "%PRODUCTNAME"), "https://api.drupal.org/api/drupal/core!lib!Drupal!Component!Render!FormattableMarkup.php",
     ),
     ToolNotation(
         "Laravel", "placeholders in capitals",
@@ -156,21 +185,25 @@ NOTATIONS: tuple[ToolNotation, ...] = (
         rf"|(?<![^\s|'\"`=])-[A-Za-z0-9?],? ?[|/]? ?--{_OPTION}(?![{_W}-]){_CLOSING_DASHES}"
         rf"|(?<=[ \[|'\"`(=/,])--{_OPTION}(?![{_W}-]){_CLOSING_DASH}"
         rf"|(?<![^\n])--(?:{_OPTION}(?==|  )|[a-z][A-Za-z0-9]{{0,63}}-{_OPTION}(?![{_W}-]))"
+        r"|(?<!\S)--\[no-\][a-z][a-z0-9-]{1,63}(?!\w)|(?<!\S)-(?![A-Z]+[= ])[A-Za-z][\w-]{1,63}(?==\w|[ ]{3})"
         rf"|(?<![^\s\[|'\"`=])-[A-Za-z0-9?](?=,? ?[|/]? ?--[a-z]){_CLOSING_DASHES}|(?<=[\[|])-[A-Za-z0-9?](?![{_W}-])"
         rf"|(?<=['\"`])-[A-Za-z0-9?](?=['\"`])|(?<=[{_W}]{{2}} )-{_NO_WORD}(?![{_W}'’-]){_CLOSING_DASH}"
         rf"|(?<=[\]>] )-[a-z](?![{_W}'’-])",
-        ("--verbose", "-v, --verbose", "--dry-run", "[--all]", "[-o FILE]"),
+        ("--verbose", "-v, --verbose", "--dry-run", "-std=c99", "[--all]", "[-o FILE]"),
         "https://www.gnu.org/prep/standards/html_node/Command_002dLine-Interfaces.html",
     ),
 )  # fmt: skip
 
 PATTERN = "|".join(f"(?:{one.pattern})" for one in NOTATIONS)
 
-_CLOSING = re.compile(r"\[/([A-Za-z][\w:-]{0,40})\]")
-_TAG = re.compile(r"\[/?([A-Za-z][\w:-]{0,40})(?:[\s=][^\[\]\n]{0,200})?\]")
+_CLOSING = re.compile(r"[\[{]/([A-Za-z][\w:-]{0,40})[\]}]")
+_TAG = re.compile(
+    r"\[/?([A-Za-z][\w:-]{0,40})(?:[\s=][^\[\]\n]{0,200})?\]|\{/?([A-Za-z][\w:-]{0,40})(?:[\s=:|][^{}\n]{0,200})?\}"
+)
 _RENPY = re.compile(
     r"\{(?:/[a-z]{1,12}|(?:w|p|nw|fast|cps|size|color|font|image|i|b|u|s|a|k|rt|alpha)(?:=[^{}\s]{0,64})?)\}"
 )
+_HYPHENED = re.compile(r"\[[a-z]{2,20}(?:-[a-z0-9]{1,20}){1,4}\]")
 _VARIABLE = re.compile(r"\[[a-z]\w{0,63}\]")
 
 
@@ -183,12 +216,40 @@ _LINKS = {
         _TARGET_BEHIND,
     ),
     "`": (r"(?<![\w:}`])`", r"[^`<>\n]{1,300}?", rf"{_TARGET_BEHIND}__?(?!\w)"),
+    "[c/": (r"\[c/[0-9A-Fa-f]{6}:", r"[^\[\]\n]{1,300}", r"\]"),
 }
 """Links with a text: what is before, in and behind it. Those of MediaWiki and Audacity
 (https://www.mediawiki.org/wiki/Help:Links), roles of MyST and Sphinx in catalogues of their pages
-(https://www.sphinx-doc.org/en/master/usage/referencing.html), and links of reStructuredText."""
+(https://www.sphinx-doc.org/en/master/usage/referencing.html), links of reStructuredText, and colours of Terraria
+(https://terraria.wiki.gg/wiki/Chat)."""
 _WHOLE_LINKS = tuple(re.compile(f"({before}){text}({behind})") for before, text, behind in _LINKS.values())
 _HALVES = {name: (re.compile(before), re.compile(behind)) for name, (before, _, behind) in _LINKS.items()}
+_LIMIT = r"-?[\d.\u221e]{1,12}[#<\u2264]"
+_NESTED = r"\{[^{}\n]{0,64}\}"
+_CHOICES = (
+    (
+        re.compile(
+            r"(\{[\w.\[\]-]{0,64}:(?:plural|p|choose|cond|conditional|list|ismatch)(?:\([^(){}\n]{0,100}\))?:)"
+            rf"((?:[^{{}}\n]|{_NESTED}){{1,500}}+)(\}})"
+        ),
+        re.compile(rf"{_NESTED}|(?P<between>\|)"),
+    ),
+    (
+        re.compile(
+            r"(\{\w{1,64}\}\|(?:plural|ordinal|gender|hpp)\((?:(?:zero|one|two|few|many|other)=)?)"
+            rf"((?:[^(){{}}\n]|{_NESTED}){{1,500}}+)(\))"
+        ),
+        re.compile(rf"{_NESTED}|(?P<between>,[ ]?(?:(?:zero|one|two|few|many|other)=)?)"),
+    ),
+    (
+        re.compile(rf"(\{{\s?\w{{1,64}},\s?choice,\s?{_LIMIT})((?:[^{{}}\n]|{_NESTED}){{1,500}}+)(\}})"),
+        re.compile(rf"{_NESTED}|(?P<between>\|\s?{_LIMIT})"),
+    ),
+)
+"""Choices among texts: their beginning, texts and end, and what is between two of the texts. Those of SmartFormat, which Unity
+has (https://docs.unity3d.com/Packages/com.unity.localization@1.5/manual/Smart/SmartStrings.html), of Unreal Engine
+(https://dev.epicgames.com/documentation/en-us/unreal-engine/text-formatting-in-unreal-engine), and of Java
+(https://docs.oracle.com/en/java/javase/21/docs/api/java.base/java/text/ChoiceFormat.html)."""
 _COLOUR = re.compile(r"&(?:[0-9a-fk-or](?![A-Za-z0-9]{0,30};)(?!=)|#[0-9A-Fa-f]{6}(?!;))")
 _BEGINS_TEXT = re.compile(rf"(?<![{_W}&])(?:{_COLOUR.pattern})+(?=[^\s;=])")
 _BEFORE_CAPITAL = re.compile(r"[A-Z\u0400-\U0003ffff]")
@@ -196,16 +257,19 @@ _NO_KEY = re.compile(  # of a menu's label, which stands before a letter
     rf"(?<![{_W}&])(?:&#|&[0-9](?=[a-z])|(?:{_COLOUR.pattern})(?:{_COLOUR.pattern}|(?=[^\sa-z;=])))"
 )
 _CONVERSION = re.compile(r"(?<!%)%[sd](?![\w%])")
+_CAPITALIZED = re.compile(r"(?<![\w%])(?<!\d[ \u00a0])%[A-Z]{1,8}[a-z][A-Za-z]{1,31}(?![\w%-])")
 _BEFORE_WORD = re.compile(r"(?<!%)%[sd](?=[a-z]{2,32}(?![a-z_]))")
 
 
 def spans_by_context(text: str) -> Iterator[tuple[int, int]]:
     """Yield what is no text because of what else the text has, in order and not overlapping."""
-    found = [*(_brackets(text) if "[" in text else ()), *(_colours(text) if "&" in text else ())]
-    for link in _WHOLE_LINKS if "[[" in text or ">`" in text else ():
+    found = [*(_brackets(text) if "[" in text or "{/" in text else ()), *(_colours(text) if "&" in text else ())]
+    for link in _WHOLE_LINKS if any(sign in text for sign in ("[[", ">`", "[c/")) else ():
         found += (one.span(half) for one in link.finditer(text) for half in (1, 2))
-    if "%" in text and _CONVERSION.search(text):  # and no names of Drupal: `%sversion %s`, `%d of %dms`
-        found += (one.span() for one in _BEFORE_WORD.finditer(text))
+    found += _choices(text) if "{" in text and "|" in text else ()
+    if "%" in text:  # names of Drupal's kind stand in no text of C: `%sversion %s`, `%d of %dms`, `%XError: %d`
+        names = _BEFORE_WORD if _CONVERSION.search(text) else _CAPITALIZED
+        found += (one.span() for one in names.finditer(text))
     end = 0
     for start, stop in sorted(found):
         if start >= end:
@@ -215,10 +279,19 @@ def spans_by_context(text: str) -> Iterator[tuple[int, int]]:
 
 def half_of_link(kept: str) -> tuple[Literal["open", "close"], str] | None:
     """Which half of a link a text that is kept is, and the link's name; None if it is none."""
-    for name, (before, behind) in _HALVES.items() if kept[-1] in "|`]_" else ():
+    for name, (before, behind) in _HALVES.items() if kept[-1] in "|`]_:" else ():
         if before.fullmatch(kept) or behind.fullmatch(kept):
             return "open" if before.fullmatch(kept) else "close", name
     return None
+
+
+def _choices(text: str) -> Iterator[tuple[int, int]]:
+    """Yield what is around the texts of choices."""
+    for choice, separator in _CHOICES:
+        for found in choice.finditer(text):
+            yield found.span(1)
+            yield from (one.span() for one in separator.finditer(text, *found.span(2)) if one["between"])
+            yield found.span(3)
 
 
 def _colours(text: str) -> Iterator[tuple[int, int]]:
@@ -232,14 +305,19 @@ def _colours(text: str) -> Iterator[tuple[int, int]]:
 
 def _brackets(text: str) -> Iterator[tuple[int, int]]:
     """Yield what is in brackets and is no text: tags that the text closes, and names among tags of Ren'Py."""
-    names = {found[1] for found in _CLOSING.finditer(text)} if "[/" in text else set[str]()
+    names = (
+        {found[0][0] + found[1] for found in _CLOSING.finditer(text)} if "[/" in text or "{/" in text else set[str]()
+    )
     if names:
         opened: set[str] = set()
         for tag in _TAG.finditer(text):
-            if tag[1] in names:
-                is_closing = text.startswith("[/", tag.start())
-                if not is_closing or tag[1] in opened:
+            name = tag[0][0] + (tag[1] or tag[2])
+            if name in names:
+                if tag[0][1] != "/" or name in opened:
                     yield tag.span()
-                opened.add(tag[1])
-    elif _RENPY.search(text):
+                opened.add(name)
+    hyphened = [found.span() for found in _HYPHENED.finditer(text)]
+    if len(hyphened) > 1:  # fields of a form; one may be a sound of a subtitle
+        yield from hyphened
+    if _RENPY.search(text):
         yield from (found.span() for found in _VARIABLE.finditer(text))
