@@ -265,6 +265,7 @@ class _Request:
             how = f"{about}\n{described.how}\n{self._shown()}"
             made = form.outline(text, most) if form is not None else chat_answers.read(text, how, most)
         chat_account.check_places(about, self.message)
+        self._check_sign(text, made)
         if form is None and (made is not None or _SEPARATOR.search(text, 0, _SEARCHED) is None):
             chat_account.check(about, self.message, part, made, target, is_given=has_schema)
         if made is not None:
@@ -277,6 +278,13 @@ class _Request:
         """The last answer before, where it is JSON: it shows the form of this one."""
         reply = self.pairs[-1][1][:_MAX_EARLIER].strip() if self.pairs else ""
         return reply if reply[:1] in ("{", "[") else ""
+
+    def _check_sign(self, text: str, made: Outline | None) -> None:
+        """Raises `UnclearPrompt` where the last answer began with a sign of structure, and this one would not."""
+        reply = self.pairs[-1][1].lstrip() if self.pairs else ""
+        begins = "".join(made.literals[0]) if made is not None else text
+        if reply[:1] in ("{", "[", "<", "#") and reply[:1] != begins.lstrip()[:1]:
+            raise UnclearPrompt(f"the answer would not begin as the one before does: {reply[:20]!r}", param="messages")
 
     def _examples(self) -> tuple[Example, ...]:
         """Earlier texts, behind their instructions where they have some, with what was answered: the last that fit."""

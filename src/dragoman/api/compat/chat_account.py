@@ -36,6 +36,7 @@ _HEADING = re.compile(
 )
 """A line that says what follows it."""
 _MARKED_LINE = re.compile(r"[ \t]*[#=*<>\[{~-]{2,}[ \t]*\w[^\n]{1,60}[#=*<>\]}~-]{2,}[ \t]*")
+_MARK_LINE = re.compile(r"[ \t]*<{2,5}[A-Z][A-Z_ ]{2,30}>{2,5}[ \t]*")
 _TOKEN = re.compile(
     r"\b(?i:start|begin|end|finish|prefix|precede|close|mark|flag|tag|label)\w*\b[^\n]{0,40}?"
     r"\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
@@ -181,6 +182,9 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
 
 def _named(about: str, lines: Sequence[str]) -> str | None:
     """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names."""
+    marks = [line for line in lines if _MARK_LINE.fullmatch(line) is not None]
+    if len(set(marks)) > 1 or marks[:1] == [lines[0]]:
+        return marks[0]  # one alone within the text separates its parts
     for line in lines:
         if _MARKED_LINE.fullmatch(line) is not None and words("asks").search(line) is not None:
             return line
@@ -291,6 +295,8 @@ def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
             return line
         if is_own and line is lines[-1] and len(lines) > 1 and _is_order(line):
             return line
+        if is_own and line is lines[0] and len(lines) > 1 and _is_order(line) and words("solely").search(line):
+            return line
         if is_own and line.rstrip().endswith((":", "：")) and words("asks").search(line) is not None:
             return line
         is_rule = is_own and (words("rule_line").match(line) is not None and words("asks").search(line) is not None)
@@ -322,6 +328,12 @@ def _left_in_items(about: str, made: Outline) -> str | None:
             return text
     if not made.is_json and _are_marked(made.texts[:_MAX_MARKS]):
         return made.texts[0]
+    is_of_lines = not any("".join(literals).strip() for literals in islice(made.literals, _MAX_MARKS))
+    if not made.is_json and len(made.texts) > 1 and is_of_lines:
+        first, others = made.texts[0].rstrip(), made.texts[1:_MAX_MARKS]  # what may head the texts
+        is_label = first.endswith((":", "：")) and not any(one.rstrip().endswith((":", "：")) for one in others)
+        if is_label or chat_languages.commands(first):
+            return first
     for literals in () if made.is_json else islice(made.literals, _MAX_MARKS):
         if words("asks").search(between := _ELEMENT.sub("", "".join(literals))) and len(between) > _WINDOW // 2:
             return between
