@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from hashlib import sha256
 from pathlib import Path
@@ -45,7 +46,8 @@ MOST_GARBAGE = {
 }
 """Shares of the requests: those whose answer is exactly what the program reads, and those whose answer it cannot use. The first
 held-out ones were seen after their first run, those of the second list have been built on too; of the third list's only the
-counts and some clauses are known, of the later ones those that were garbage at their first run, and half of the fifth, have been built on."""
+counts and some clauses are known, of the later ones those that were garbage at their first run, and half of the fifth, have
+been built on."""
 PARTS = [path for path in (DEVELOPMENT, *HELD_OUT.values()) if path.exists()]
 
 
@@ -67,7 +69,8 @@ def test_requests_hold_their_texts(path: Path) -> None:
     for request in requests_of(path):
         strings = "\n".join(_strings(request["request"]))
         for text in request["texts"]:
-            read = strings.replace("\\n", "\n").replace("\\\\", "\\").replace('\\"', '"')
+            unescaped = re.sub(r"\\u([0-9a-f]{4})", lambda one: chr(int(one[1], 16)), strings)
+            read = unescaped.replace("\\n", "\n").replace("\\\\", "\\").replace('\\"', '"')
             assert text in read or text in strings, request["form"]
 
 
