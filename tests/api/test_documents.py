@@ -405,6 +405,18 @@ async def test_an_exported_xliff_file_comes_back_into_its_document_alone(client:
         assert (await client.call("POST", f"{path}/xliff", content=wrong)).status_code == 400
 
 
+async def test_a_file_that_has_a_segment_twice_changes_nothing(client: Client) -> None:
+    document = await client.done(await client.upload(b"Once.\n\nTwice.\n"))
+    path = f"/{document['id']}"
+    exported = (await client.call("GET", f"{path}/result?format=xliff")).text
+    unit = exported[exported.index("<trans-unit") : exported.index("</body>")]
+    twice = unit.replace("~Once.", "Eins.") + unit.replace("~Once.", "Zwei.")
+    answer = await client.call("POST", f"{path}/xliff", content=exported.replace(unit, twice).encode())
+    assert (answer.status_code, answer.json()["error"]["message"]) == (400, "the file has segment 1 twice")
+    segments = (await client.call("GET", f"{path}/segments")).json()["segments"]
+    assert [one["translation"] for one in segments] == ["~Once.", "~Twice."]
+
+
 async def test_a_file_that_comes_back_neither_empties_segments_nor_undoes_what_was_edited_after_it_was_written(
     client: Client,
 ) -> None:

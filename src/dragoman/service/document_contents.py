@@ -274,7 +274,8 @@ class DocumentContents:
         people have changed here since it was exported stays; where the file has changed it too, that is a conflict, for which
         `overwrite` takes the file's translation.
 
-        Raises `InvalidFile`, and `InvalidRequest` for the file of another document: then nothing is changed.
+        Raises `InvalidFile`, and `InvalidRequest` for the file of another document, or one that has a segment twice: then
+        nothing is changed.
         """
         _check_done(document)
         task = WorkerTask("read", str(folder), ReadOptions(RETURNED, ""))
@@ -283,12 +284,13 @@ class DocumentContents:
         taken = TakenBack(report["segments"])
         if not taken.segments:
             raise InvalidRequest("the file has no segments", param="file")
+        checked = set[int]()
         for first_pass in (True, False):
             with task.file("entries").open(encoding="utf-8") as lines:
                 while batch := await SEGMENTS.run(_next_segments, lines):
                     rows = {one.n: one for one in await self.rows(document, [one.n for one in batch])}
                     if first_pass:
-                        _check_sources(batch, rows)
+                        _check_sources(batch, rows, checked)
                     elif edits := await SEGMENTS.run(_edits_of, batch, rows, taken, overwrite):
                         conflicts = set((await self.edit_all(document, edits)).conflicts)
                         if conflicts:
@@ -425,13 +427,17 @@ def _next_segments(lines: Iterator[str]) -> list[ReturnedSegment]:
     return [ReturnedSegment(**json.loads(line)) for line in islice(lines, _TAKEN_AT_ONCE)]
 
 
-def _check_sources(segments: Sequence[ReturnedSegment], rows: Mapping[int, StoredSegment]) -> None:
-    """Raises `InvalidRequest` for a segment that is not of the document."""
+def _check_sources(segments: Sequence[ReturnedSegment], rows: Mapping[int, StoredSegment], checked: set[int]) -> None:
+    """Raises `InvalidRequest` for a segment that is not of the document, and for one that is among those `checked` before, to
+    which the others are added: only one of its translations could be taken."""
     for one in segments:
         if one.n not in rows or read_again(rows[one.n].source) != read_again(one.source):
             raise InvalidRequest(
                 f"the file is of another document: segment {one.n + 1} is not of this one", param="file"
             )
+        if one.n in checked:
+            raise InvalidRequest(f"the file has segment {one.n + 1} twice", param="file")
+        checked.add(one.n)
 
 
 def _edits_of(

@@ -397,6 +397,24 @@ def test_a_line_before_a_separator_is_a_text(place: int) -> None:
     assert (list(found.texts), found.target) == (lines, "ja")
 
 
+@pytest.mark.parametrize("mark", ["~~~", "---", "==="])
+def test_a_text_before_the_first_separator_is_no_instruction(mark: str) -> None:
+    request = f'Translate the texts to German. They are separated by "{mark}". Keep the separators.\n\n'
+    for text in (f"One.\n{mark}\nTwo.\n{mark}\nThree.", f"{mark}\nOne.\n{mark}\n\n{mark}\nTwo.\n{mark}\nThree."):
+        assert list(task(request + text).texts) == ["One.", "Two.", "Three."]
+    with pytest.raises(UnclearPrompt):
+        task(f"Translate to German. Texts are separated by {mark}.\nOne.\n{mark}\nTwo.")
+    with pytest.raises(UnclearPrompt):  # two kinds
+        task(f'Translate to German. Texts are separated by "{mark}", chapters by "+++".\n\nOne.\n{mark}\nTwo.\n+++\nB')
+
+
+def test_a_text_is_between_the_lines_that_its_request_names() -> None:
+    request = 'Translate the text between the lines "~~~ A ~~~" and "~~~ B ~~~" to German.\n'
+    assert task(f"{request}~~~ A ~~~\nOne.\n~~~ B ~~~").texts == ("One.",)
+    request = "Translate to German the text after the marker =====. Leave out what is before =====.\n"
+    assert task(f"{request}=====\nOne.").texts == ("One.",)
+
+
 def test_the_name_of_a_format_is_no_language() -> None:
     assert task("Hello.", None, "Translate this SRT file into German.").source is None
     assert task("Hello.", None, "Translate this French file into German.").source == "fr"
@@ -464,6 +482,16 @@ def test_spaces_in_a_row_take_the_work_of_other_characters(user: str, system: st
     length = 2_400 if "- a" in user else 15_000
     work_s("ab " * 10)
     assert any(work_s(" " * length) < 8 * work_s("ab " * (length // 3)) for _ in range(5))
+
+
+def test_a_long_line_of_an_instruction_takes_the_work_of_several_lines() -> None:
+    def work_s(filling: str) -> float:
+        began_s = thread_time()
+        task("~~~ A ~~~\nOne.\n~~~ B ~~~\nTwo.\n", None, f"Translate to German. {filling}")
+        return thread_time() - began_s
+
+    work_s("a\n")
+    assert any(work_s("aa" * 5_000) < 8 * work_s("a\n" * 5_000) for _ in range(3))
 
 
 @pytest.mark.parametrize("form", ["<t0>{}</t0>\n<t1>b c</t1>", "1. {}\n2. b c"])

@@ -51,6 +51,7 @@ _BEHIND_MARK = re.compile(
     re.IGNORECASE,
 )
 """A mark that the instruction names, behind which the text is."""
+_FENCES = ("```", "~~~", '"""', "'''")
 _WORD_MARKS = {"triple backticks": "```", "triple quotes": '"""'}
 _PAIRS = {'"': '"', "“": "”", "「": "」", "『": "』", "`": "`", "'": "'", "‘": "’", "«": "»", "„": "“"}
 _OBJECT = re.compile(
@@ -379,8 +380,10 @@ class _Scan:
                 return SplitMessage(message[: begin.start()], text, message[end:], True)
         if (part := self._last_block()) is not None:
             return part
-        if told and len(named := named_lines(message, told)) == 2 and all(message.count(one) == 1 for one in named):
-            first, last = (message.find(one) for one in named)
+        times = 1 if told else 2  # with the sentence that names it
+        named = named_lines(message, told or message[:HEAD])
+        first, last = (message.rfind(one) for one in named) if len(named) == 2 else (0, 0)
+        if all(message.count(one) == times for one in named) and first < last and not self._separates(named[0], first):
             return SplitMessage(message[:first], message[first + len(named[0]) : last].strip(), message[last:], True)
         for named in islice(_NAMED.finditer(told[-HEAD:] if told else message[:HEAD]), 20):
             marker = _WORD_MARKS.get((named["word"] or "").lower()) or (named["marker"] or "").strip("\"'`")
@@ -391,8 +394,12 @@ class _Scan:
                 text = message[first + len(marker) : last].strip()
                 return SplitMessage(message[:first], text, message[last + len(marker) :], True)
         behind = _BEHIND_MARK.search(told[-HEAD:] if told else message[:HEAD])
-        if behind is not None and (first := message.find(behind["marker"], 0 if told else behind.end())) >= 0:
-            return SplitMessage(message[:first], message[first + len(behind["marker"]) :].strip())
+        if behind is not None:
+            marker, start = behind["marker"], 0 if told else behind.end()
+            line = re.compile(rf"^[ \t]*{re.escape(marker)}[ \t]*$", re.MULTILINE).search(message, start)
+            first = message.find(marker, line.start() if line is not None else start)
+            if first >= 0:
+                return SplitMessage(message[:first], message[first + len(marker) :].strip())
         return None
 
     def _last_block(self) -> SplitMessage | None:
@@ -439,6 +446,8 @@ class _Scan:
     def _between_marks(self, opening: re.Match[str]) -> SplitMessage | None:
         """The text in a fence, quotes or a tag, whose title says that it is one."""
         message, kind, name = self._message, opening.lastgroup or "", opening[opening.lastgroup or 0]
+        if kind in ("rule", "fence", "quotes") and self._separates(name, opening.start()):
+            return None
         if kind == "rule":
             return self._behind_rule(opening)
         before, is_tag = message[: opening.start()], kind in ("tag", "bracket")
@@ -467,6 +476,20 @@ class _Scan:
             self._skip = last + len(close)
             return None
         return SplitMessage(before, text.rstrip() if text.endswith(("\n", " ")) else text, after, True)
+
+    def _separates(self, mark: str, place: int) -> bool:
+        """Whether a mark at a place is a separator that the instruction names, with text before it, which is a line that is not
+        of the instruction; or one that would be a fence, and is there more than twice."""
+        before = self._message[:place]
+        about = f"{self._told[-HEAD:]}\n{before[:HEAD]}"
+        found = [one[0] for one in islice(words("separator").finditer(about), MAX_MARKS)]
+        if not (any(mark in one for one in found) or (found and _is_named(mark, about))):
+            return False
+        lines = (one for one in reversed(before[-HEAD:].splitlines()) if one.strip() not in ("", mark))
+        line = next(lines, "")
+        is_instruction = not line or mark in line or said("asks", line) or words("rule_line").match(line) is not None
+        is_pair = self._message.count(mark, place) < 3 or not any("separat" in one.lower() for one in found)
+        return not is_instruction or (mark in _FENCES and not is_pair)
 
     def _behind_rule(self, rule: re.Match[str]) -> SplitMessage | None:
         """The text behind a line of signs that ends an instruction, or the one that it names."""
@@ -537,12 +560,22 @@ _SIGNED_LINE = re.compile(
 def named_lines(message: str, about: str) -> list[str]:
     """The lines of signs, with or without words between them, that a sentence of the instruction names, each once."""
     lines = (one["mark"] for one in islice(_SIGNED_LINE.finditer(message, 0, HEAD), MAX_MARKS))
-    around = (r"^[^\n]*[^\W_][^\n]*(?<![^\s\"'`“「(])", r"(?![^\s\"'`”」).,;:])")
-    return [
-        mark
-        for mark in dict.fromkeys(lines)
-        if re.search(re.escape(mark).join(around), about, re.MULTILINE) is not None
-    ]
+    return [mark for mark in dict.fromkeys(lines) if _is_named(mark, about)]
+
+
+def _is_named(mark: str, about: str) -> bool:
+    """Whether one of the first places of a mark in an instruction is behind words on its line, and no part of longer signs."""
+    end = 0
+    for _ in range(MAX_MARKS):
+        if (start := about.find(mark, end)) < 0:
+            return False
+        end = start + len(mark)
+        before = about[max(start - MAX_LINE, 0) : start].rpartition("\n")[2]
+        is_apart = before[-1:] in "\"'`“「(" or before[-1:].isspace()
+        is_ended = about[end : end + 1] in "\"'`”」).,:;" or about[end].isspace()
+        if is_apart and is_ended and any(map(str.isalnum, before)):
+            return True
+    return False
 
 
 _SOURCE_LINE = re.compile(r"\s*\[(?:source|from|target|language)[^\]\n]{0,60}\]\s*\n", re.IGNORECASE)
@@ -595,6 +628,10 @@ def _has_rules(text: str) -> bool:
     """Whether what may be text tells how to translate: it is more of the instruction, at its beginning or its end."""
     if _STRUCTURED.match(text) is not None:
         return False
+    start = text[:TAIL]
+    separators = [one[0] for one in islice(words("separator").finditer(start), MAX_MARKS)]
+    if separators and any(mark in one for mark in named_lines(start, start) for one in separators):
+        return True
     lines = f"{text[:TAIL]}\n{text[-TAIL:]}" if len(text) > TAIL else text
     return any(
         words("rule_line").match(line) and words("asks").search(line, 0, MAX_LINE) for line in lines.splitlines()
