@@ -61,6 +61,8 @@ PerGpu = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]?/gpu$")]
 DEFAULT_SLOTS = 64
 """Of an engine elsewhere that does not say how many sequences it runs at the same time."""
 BUILT_IN_PIPELINES = ("continuous", "fake", "remote")
+WITHOUT_ENGINE = frozenset({"fake", "remote"})
+"""Pipelines that run no engine here: they need neither vLLM nor a GPU."""
 PIPELINES = "dragoman.pipelines"
 """The group of entry points by which packages register other pipelines."""
 _EXTRAS_OF_PIPELINES = {"static_batch": "bench", "workers": "bench"}

@@ -4,11 +4,6 @@ front of two engines of which one is killed."""
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import subprocess
-import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +12,8 @@ import pytest
 
 from dragoman import phrasebook
 from dragoman_bench.bench.servers import serving, vllm_serve
-from tests.processes import ROOT, START_S, ServerProcess
+from tests.acceptance.elsewhere import EngineProcess, free_ports
+from tests.processes import START_S, ServerProcess
 from tests.waiting import until
 from wholetext.markup.spans import pseudolocalized
 
@@ -66,36 +62,8 @@ async def test_a_server_without_an_engine_translates_with_vllm_serve(tmp_path: P
             assert await server.end() == 0
 
 
-class EngineProcess:
-    """A stand-in of `vllm serve` for the packaged model, as a process that can be killed and started again at its port."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.url = f"http://127.0.0.1:{port}"
-        self.start()
-
-    def start(self) -> None:
-        program = (sys.executable, "-m", "tests.pipelines.upstream", str(phrasebook.model_dir()), str(self.port))
-        self._process = subprocess.Popen(program, cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"})
-
-    @property
-    def listens(self) -> bool:
-        with socket.socket() as one:
-            return one.connect_ex(("127.0.0.1", self.port)) == 0
-
-    async def kill(self) -> None:
-        self._process.kill()
-        await asyncio.to_thread(self._process.wait)
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
-
-
 async def test_no_call_is_lost_while_one_of_two_engines_is_killed_twice(tmp_path: Path) -> None:
-    engines = [EngineProcess(port) for port in _free_ports(2)]
+    engines = [EngineProcess(port) for port in free_ports(2)]
     texts = [f"Call {number}: where is the station?" for number in range(CALLS)]
     waiting, answers = iter(texts), list[tuple[str, str]]()
 

@@ -13,12 +13,14 @@ import httpx
 import pytest
 
 from dragoman.deploy import processes
+from tests.acceptance.elsewhere import EngineProcess, free_ports
 from tests.acceptance.replicated import BODY, SENTENCE, Load, ReplicatedServer, stats_when
 from tests.agents import MODES, agent
 from tests.processes import START_S, create_key, rotate_key
 from tests.waiting import until
 from tests.wholetext.office import W, office
 from wholetext.files.archive import Archive
+from wholetext.markup.spans import pseudolocalized
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 
@@ -204,6 +206,33 @@ async def test_sighup_has_each_replica_read_keys_and_a_killed_command_leaves_no_
             assert await statuses(key) == {401}
             assert await statuses(replaced) == {200}
         assert await server.end(signal.SIGKILL) == -signal.SIGKILL
+
+
+async def test_replicas_before_an_engine_elsewhere(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    engine = EngineProcess(port)
+    try:
+        await until(lambda: engine.listens, "the engine", deadline_s=START_S)
+        flags = (
+            f"--engine-url={engine.url}",
+            "--replicas=2",
+            "--cache-max-bytes=0",
+            "--max-model-len=1024",
+            "--auth=none",
+        )
+        with ReplicatedServer(tmp_path, *flags) as server:
+            async with httpx.AsyncClient(base_url=await server.listening(), timeout=START_S) as http:
+                await stats_when(http, serving=2, pipeline="remote")
+                answer = await http.post("/v1/translate", json=BODY)
+                assert answer.json()["translations"][0]["text"] == pseudolocalized(SENTENCE)
+                async with Load(server.url).running(CLIENTS) as load:
+                    await load.more(2 * CLIENTS)
+                    server.replicas()[0].kill()
+                    await load.more(2 * CLIENTS)
+                assert load.failed == []
+            assert await server.end() == 0
+    finally:
+        await engine.kill()
 
 
 async def test_on_a_network_replicas_need_a_key(tmp_path: Path) -> None:

@@ -68,6 +68,17 @@ def test_replicas_are_a_number_or_auto(value: str) -> None:
             load(flags={"server.replicas": other}, environment={})
 
 
+@pytest.mark.parametrize(("wanted", "found"), [(6, 6), ("auto", 1)])
+def test_replicas_before_an_engine_elsewhere_need_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, wanted: Any, found: int
+) -> None:
+    monkeypatch.setattr(config, "find_gpus", FourGpus)
+    settings = Settings(server=ServerSettings(replicas=wanted), pipeline=PipelineSettings(name="remote"))
+    config.check(settings, several_hosts=False)
+    deployment = config.local_deployment(settings)
+    assert (deployment.replicas, deployment.num_gpus) == (found, 0)
+
+
 @pytest.mark.parametrize(("wanted", "found"), [(2, 2), ("auto", 2)])
 def test_each_replica_has_the_gpus_of_its_engine(monkeypatch: pytest.MonkeyPatch, wanted: Any, found: int) -> None:
     monkeypatch.setattr(config, "find_gpus", FourGpus)
@@ -182,6 +193,11 @@ def test_the_configuration_of_a_cluster_has_an_ingress_on_every_node_and_the_set
     assert "secret" not in text
     for variable in ("RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN=", "RAY_SERVE_ENABLE_HA_PROXY=1", "DRAGOMAN_STORAGE_URL="):
         assert f"export {variable}" in text
+    document, text = written(
+        "--replicas=2", "--engine-url=http://gpu:8000", "--remote-api-key=secret", f"--storage-url={url}"
+    )
+    assert document["applications"][0]["args"]["settings"]["remote"] == {"urls": "http://gpu:8000"}
+    assert "secret" not in text and "export DRAGOMAN_REMOTE_API_KEY=" in text
     document, text = written("--replicas=2", "--storage-url=")  # no keys and no glossaries: no database
     assert document["applications"][0]["args"]["settings"]["storage"] == {"url": ""}
     assert "DRAGOMAN_STORAGE_URL" not in text

@@ -38,7 +38,7 @@ from dragoman.errors import ConfigError, DragomanError
 from dragoman.gpu import find_gpus
 from dragoman.prompts import catalog
 from dragoman.service import stack
-from dragoman.settings import Loaded, Settings
+from dragoman.settings import WITHOUT_ENGINE, Loaded, Settings
 from dragoman.telemetry.traffic.summary import long_sequence
 from dragoman.wire import RemoteEngineStats
 
@@ -225,7 +225,7 @@ def command(loaded: Loaded, models: bool, gpu_gib: float | None) -> None:
     if models:
         console.print(_table_of_models(loaded.settings, gpu_gib))
         return
-    is_here = loaded.settings.pipeline.name not in stack.WITHOUT_VLLM
+    is_here = loaded.settings.pipeline.name not in WITHOUT_ENGINE
     of_engine = (_gpu, *((_cpu, _compiler) if device() == "cpu" else ()), _vllm)
     checks: tuple[Callable[[], Diagnosis], ...] = (
         _python,

@@ -18,7 +18,7 @@ from dragoman import settings as known
 from dragoman.deploy import haproxy, mps, sharing
 from dragoman.errors import ConfigError
 from dragoman.gpu import NvmlGpus, find_gpus
-from dragoman.settings import Settings
+from dragoman.settings import WITHOUT_ENGINE, Settings
 
 log = logging.getLogger("dragoman.deploy")
 
@@ -69,7 +69,7 @@ def changed(settings: Settings) -> dict[str, dict[str, Any]]:
 
 def check(settings: Settings, *, several_hosts: bool) -> None:
     """Raises `ConfigError` for settings that several replicas behind one address cannot have."""
-    if settings.pipeline.name not in ("continuous", "fake"):
+    if settings.pipeline.name not in ("continuous", *WITHOUT_ENGINE):
         raise ConfigError(
             f"pipeline {settings.pipeline.name} cannot have replicas: use continuous, or serve without --replicas",
             param="pipeline.name",
@@ -104,7 +104,7 @@ def check_cluster(nodes: int) -> None:
 
 def gpus_per_replica(settings: Settings) -> int:
     """Return the number of GPUs of one engine, if the machine has GPUs; 0 without an engine."""
-    if settings.pipeline.name == "fake":
+    if settings.pipeline.name in WITHOUT_ENGINE:
         return 0
     return settings.engine.tensor_parallel_size
 
@@ -112,7 +112,7 @@ def gpus_per_replica(settings: Settings) -> int:
 def local_deployment(settings: Settings) -> Deployment:
     """Return the deployment of `--replicas` on this machine. Raises `ConfigError` if it has too few GPUs for it."""
     found = find_gpus()
-    gpus = len(found.describe()) if found is not None and settings.pipeline.name != "fake" else 0
+    gpus = len(found.describe()) if found is not None and settings.pipeline.name not in WITHOUT_ENGINE else 0
     each = gpus_per_replica(settings) if gpus else 0
     most = gpus // each if each else None
     wanted = settings.server.replicas
@@ -222,8 +222,8 @@ def ray_environment(settings: Settings) -> dict[str, str]:
 def serve_yaml(settings: Settings, deployment: Deployment) -> str:
     """Write a configuration for `serve deploy`; its comments have the variables that each node needs before `ray start`.
 
-    The database's address, which has a password, and Ray's token are not in it: nodes have them in their environment. Raises
-    `ConfigError`.
+    The database's address, which has a password, the key of engines elsewhere, and Ray's token are not in it: nodes have them
+    in their environment. Raises `ConfigError`.
     """
     import yaml
 
@@ -233,6 +233,8 @@ def serve_yaml(settings: Settings, deployment: Deployment) -> str:
         values.get(section, {}).pop(key, None)
     if settings.storage.url:
         values["storage"].pop("url")
+    if settings.remote.api_key:
+        values["remote"].pop("api_key")
     # The address that clients reach: on each node, HAProxy listens there.
     values.setdefault("server", {})["host"] = "0.0.0.0"
     given = {name: value for name, value in asdict(deployment).items() if value is not None}
@@ -255,6 +257,8 @@ def serve_yaml(settings: Settings, deployment: Deployment) -> str:
     }
     if settings.storage.url:
         variables["DRAGOMAN_STORAGE_URL"] = '"${DRAGOMAN_STORAGE_URL:?set it to the address of the database}"'
+    if settings.remote.api_key:
+        variables["DRAGOMAN_REMOTE_API_KEY"] = '"${DRAGOMAN_REMOTE_API_KEY:?set it to the key of the engines}"'
     comments = [
         "# dragoman on a Ray cluster: serve deploy serve.yaml",
         "# On each node, before `ray start`: sed -n 's/^#   //p' serve.yaml > node.sh; . ./node.sh",

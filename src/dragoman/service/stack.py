@@ -37,6 +37,7 @@ from dragoman.service.cache import CacheFile, SegmentCache
 from dragoman.settings import (
     DEFAULT_SLOTS,
     PIPELINES,
+    WITHOUT_ENGINE,
     EngineSettings,
     ModelSettings,
     RemoteSettings,
@@ -216,7 +217,6 @@ BUILT_IN: Mapping[str, PipelineFactory] = {
     "fake": _build_fake,
     "remote": _build_remote,
 }
-WITHOUT_VLLM = frozenset({"fake", "remote"})
 
 
 def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
@@ -225,7 +225,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
     Raises `ConfigError` where the package cannot be imported.
     """
     name = settings.pipeline.name
-    log_file = None if name in WITHOUT_VLLM else forkserver.prepare(settings)
+    log_file = None if name in WITHOUT_ENGINE else forkserver.prepare(settings)
     if name in BUILT_IN:
         return BUILT_IN[name](settings, spec, log_file)
     (entry,) = metadata.entry_points(group=PIPELINES, name=name)  # the settings have checked the name
