@@ -1,0 +1,103 @@
+"""Whether 50,000 short texts leave anything behind in a server, with the cache and without it.
+
+    python benchmarks/short_texts.py --out results/short-texts.json
+
+The texts, of which each is another, are sent to `dragoman serve --pipeline fake` in calls of 20, by 4 clients. After every 250 of
+them the memory, open files, threads and database of the server's processes are read; after the first third a line is fitted
+to each, as a soak does (`dragoman_bench.chaos.soak`), over the number of texts. The last line of stdout is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aiohttp
+import psutil
+
+from dragoman_bench.bench.measurement import Measurement
+from dragoman_bench.bench.servers import dragoman_serve, serving
+from dragoman_bench.chaos.soak import WARM_UP, slope
+
+CALL, CLIENTS, EVERY = 20, 4, 250
+PER = 10_000
+"""Texts for which a slope is given."""
+WORDS = ("town", "river", "old", "train", "letter", "seven", "garden", "late")
+
+
+def held(process: psutil.Process, folder: Path) -> dict[str, float]:
+    """What the processes of a server hold."""
+    processes = [process, *process.children(recursive=True)]
+    return {
+        "memory_mib": sum(one.memory_info().rss for one in processes) / 2**20,
+        "handles": sum(one.num_fds() for one in processes),
+        "threads": sum(one.num_threads() for one in processes),
+        "database_mib": sum(one.stat().st_size for one in folder.glob("dragoman.db*")) / 2**20,
+    }
+
+
+async def run(cache_bytes: int, texts: int, seed: int) -> dict[str, Any]:
+    """Send all texts, and return the samples and slopes. Raises `ServerFault` where the server does not start."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        flags = {"pipeline": "fake", "cache-max-bytes": cache_bytes, "storage-url": f"sqlite:///{folder}/dragoman.db"}
+        command = dragoman_serve("short texts", {**flags, "fake-step-ms": 0}, folder / "engine.log")
+        async with serving(command, folder / "server.log", asyncio.Event()) as server:
+            return await _sent(server.url, server.process, folder, texts, seed) | {"cache_bytes": cache_bytes}
+
+
+async def _sent(url: str, process: Any, folder: Path, texts: int, seed: int) -> dict[str, Any]:
+    root, rng, numbers = psutil.Process(process.pid), Random(seed), count()
+    samples: list[dict[str, float]] = []
+    errors = 0
+
+    async def client(http: aiohttp.ClientSession) -> None:
+        nonlocal errors
+        while (first := next(numbers) * CALL) < texts:
+            batch = [f"The {' '.join(rng.choices(WORDS, k=4))} {first + place}." for place in range(CALL)]
+            body = {"text": batch, "source": "en", "target": "ja"}
+            async with http.post(f"{url}/v1/translate", json=body) as answer:
+                errors += answer.status != 200
+                await answer.read()
+            if first % EVERY < CALL:
+                samples.append({"texts": first, **await asyncio.to_thread(held, root, folder)})
+
+    async with aiohttp.ClientSession() as http:
+        await asyncio.gather(*(client(http) for _ in range(CLIENTS)))
+    return {"texts": texts, "errors": errors, "samples": samples, "slopes": slopes(samples)}
+
+
+def slopes(samples: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """Of each figure, for `PER` texts, with its standard error."""
+    samples = sorted(samples, key=lambda one: one["texts"])
+    rest = samples[round(len(samples) * WARM_UP) :]
+    places = [one["texts"] * 3600 / PER for one in rest]  # a slope is given for an hour: here for PER texts
+    found = {name: slope(places, [one[name] for one in rest]) for name in rest[0] if name != "texts"}
+    return {name: {**asdict(one), "is_flat": one.is_flat} for name, one in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--texts", type=int, default=50_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    found = Measurement.begin("short-texts", texts=options.texts, seed=options.seed)
+    found.data["runs"] = []
+    for cache_bytes in (0, 64 * 2**20):
+        found.data["runs"].append(asyncio.run(run(cache_bytes, options.texts, options.seed)))
+        found.write(options.out)
+        print({"cache_bytes": cache_bytes, **found.data["runs"][-1]["slopes"]}, flush=True)
+    print(json.dumps([one["slopes"] for one in found.data["runs"]]))
+
+
+if __name__ == "__main__":
+    main()
