@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from itertools import product
 from time import thread_time
@@ -387,6 +388,13 @@ def test_an_answer_that_is_not_a_bare_translation_is_accounted_for(system: str |
 def test_a_word_of_a_command_is_not_accounted_for_by_the_text() -> None:
     with pytest.raises(UnclearPrompt):
         task("Learn the pronunciation.", None, "Translate into German. Include the pronunciation.")
+
+
+def test_nothing_of_a_text_is_lost_that_has_the_markers_around_it_too() -> None:
+    asked = "Translate the text between the ~~~ markers to German:\n~~~\n{}\n~~~"
+    for text in ("Hello", "Hello\n~~~\nthere", "Hello ~~~ you ~~~ there"):
+        found = task(asked.format(text), None)
+        assert re.findall(r"\w+", " ".join(found.texts)) == re.findall(r"\w+", text)
 
 
 @pytest.mark.parametrize("place", range(3))

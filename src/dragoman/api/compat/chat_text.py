@@ -388,7 +388,8 @@ class _Scan:
         for named in islice(_NAMED.finditer(told[-HEAD:] if told else message[:HEAD]), 20):
             marker = _WORD_MARKS.get((named["word"] or "").lower()) or (named["marker"] or "").strip("\"'`")
             first = message.find(marker, 0 if told else named.end()) if marker else -1
-            find = message.rfind if named["word"] is not None else message.find
+            is_last = bool(marker) and message.rstrip().endswith(marker)  # those between are the text's own
+            find = message.rfind if named["word"] is not None or is_last else message.find
             last = find(marker, first + len(marker)) if first >= 0 else -1
             if 0 <= first < last and len(message) - last < TAIL:
                 text = message[first + len(marker) : last].strip()
