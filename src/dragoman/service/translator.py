@@ -313,8 +313,7 @@ class Translator:
         """Give a chat to the model as it is. Its answer is not checked, as nobody knows what was asked for, but for being JSON
         where it has to be; raises `UnclearPrompt` where it is not."""
         sequence = await call.wait_for(self.planner.chat_sequence(request, chat))
-        is_shown_as_it_comes = call.streamed and not chat.is_json
-        items = self._chat_items(call, sequence, streamed=is_shown_as_it_comes)
+        items = self._chat_items(call, sequence, streamed=call.streamed and not chat.is_json)
         if call.slots.refusal is not None:  # it is answered without the engine, or refused
             items = _replayed([item async for item in items])
         yield Planned()

@@ -274,17 +274,22 @@ class _Request:
         options = replace(task.options, examples=examples)
         return _separated(text, most, replace(task, options=options, unused="" if examples else task.unused))
 
+    @property
+    def _reply(self) -> str:
+        """The beginning of the last answer before; empty: there was none."""
+        return self.pairs[-1][1][:_MAX_EARLIER].strip() if self.pairs else ""
+
     def _shown(self) -> str:
         """The last answer before, where it is JSON: it shows the form of this one."""
-        reply = self.pairs[-1][1][:_MAX_EARLIER].strip() if self.pairs else ""
-        return reply if reply[:1] in ("{", "[") else ""
+        return self._reply if self._reply[:1] in ("{", "[") else ""
 
     def _check_sign(self, text: str, made: Outline | None) -> None:
         """Raises `UnclearPrompt` where the last answer began with a sign of structure, and this one would not."""
-        reply = self.pairs[-1][1].lstrip() if self.pairs else ""
         begins = "".join(made.literals[0]) if made is not None else text
-        if reply[:1] in ("{", "[", "<", "#") and reply[:1] != begins.lstrip()[:1]:
-            raise UnclearPrompt(f"the answer would not begin as the one before does: {reply[:20]!r}", param="messages")
+        if self._reply[:1] in ("{", "[", "<", "#") and self._reply[:1] != begins.lstrip()[:1]:
+            raise UnclearPrompt(
+                f"the answer would not begin as the one before does: {self._reply[:20]!r}", param="messages"
+            )
 
     def _examples(self) -> tuple[Example, ...]:
         """Earlier texts, behind their instructions where they have some, with what was answered: the last that fit."""
@@ -321,15 +326,10 @@ class _Request:
         line = self.message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
         is_heading = line.endswith((":", "：")) and other.match(re.sub("^[Pp]lease ", "", line)) is not None
         is_about = self.told or chat_languages.asks(self.message)
-        if (
-            not is_heading
-            and found is not None
-            and is_about
-            and self.said.targets
-            and not chat_languages.commands(beginning)
-        ):
+        is_other = found is not None and is_about and not chat_languages.commands(beginning)
+        if is_other and self.said.targets and not is_heading:
             raise UnclearPrompt(_NO_PART, param="messages")  # a translation is wanted too
-        if is_heading or (found is not None and is_about and not chat_languages.commands(beginning)):
+        if is_heading or is_other:
             raise NotATranslation(
                 "the messages ask for something else: this server translates, and does nothing else", param="messages"
             )
@@ -390,18 +390,22 @@ class _Request:
         is_labelled = chat_labels.is_labelled(self.message)
         is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
-        asked = chat_languages.words("asks").search(self.message, 0, _BEGINNING) if not self.told else None
-        if (
-            self.named is not None and asked is not None and asked.lastgroup == "others"
-        ):  # few of their requests are known
-            targets = chat_languages.read(self.message).targets
-            is_request = is_request or any(_is_same(one, self.named) for one in targets)
+        is_request = is_request or self._names_its_target()
         if is_request or (self.said.asks and is_around) or self._is_unread():
             raise UnclearPrompt(_NO_PART, param="messages")
         if self.is_answered and not self.told:
             raise UnknownPrompt(
                 f"the messages before it are instructions, and the last one has none: {HELP}", param="messages"
             )
+
+    def _names_its_target(self) -> bool:
+        """Whether a message without instructions before it asks for the target that the request names, in a language of which
+        few requests are known."""
+        named = self.named
+        asked = chat_languages.words("asks").search(self.message, 0, _BEGINNING) if not self.told else None
+        if named is None or asked is None or asked.lastgroup != "others":
+            return False
+        return any(_is_same(one, named) for one in chat_languages.read(self.message).targets)
 
     def _check_language(self, target: str) -> None:
         """Raises `UnclearPrompt` for a message that speaks of translating and is in the language into which it would be
