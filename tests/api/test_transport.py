@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from starlette.types import Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.server import ServerState
 
 from dragoman.api.app import create_app
-from dragoman.api.transport import MAX_HEADERS, BoundedProtocol
+from dragoman.api.transport import MAX_HEADERS, BoundedProtocol, JoinedProtocol
 from dragoman.settings import ServerSettings
 from tests.serving import fake_service, served, wordy
-from tests.waiting import HANG_S, scaled
+from tests.waiting import HANG_S, scaled, until
 
 BODY = json.dumps({"text": "Hello there.", "source": "en", "target": "ja"}).encode()
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAA\r\n"
@@ -114,6 +116,59 @@ async def test_connect_is_refused(address: tuple[str, int]) -> None:
     async with connected(address) as connection:
         await connection.send(b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n")
         assert (await connection.refusal())[0] == 400
+
+
+# ---- what is written
+
+
+class Sent(asyncio.Transport):
+    """Keeps what each system call would send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.calls.append(bytes(data))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.calls.append(b"".join(list_of_data))
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.calls.append(b"")
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("protocol", [JoinedProtocol, partial(BoundedProtocol, ServerSettings())])
+async def test_a_head_is_sent_with_its_body_or_alone_before_a_body_that_comes_later(
+    protocol: Callable[..., JoinedProtocol],
+) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"6")]})
+        if scope["path"] == "/later":
+            await asyncio.sleep(0.01)
+        for part in (b"ab", b"cd", b"ef"):
+            await send({"type": "http.response.body", "body": part, "more_body": part != b"ef"})
+
+    config = Config(app, log_config=None, lifespan="off")
+    config.load()
+    connection, transport = protocol(config=config, server_state=ServerState(), app_state={}), Sent()
+    connection.connection_made(transport)
+    for path, expected in ((b"/now", [b"\r\n\r\nab", b"cdef"]), (b"/later", [b"\r\n\r\n", b"abcd", b"ef"])):
+        transport.calls.clear()
+        connection.data_received(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+        await until(lambda: b"ef" in b"".join(transport.calls), "the body", deadline_s=HANG_S)
+        assert len(transport.calls) == len(expected)
+        assert all(call.endswith(end) for call, end in zip(transport.calls, expected, strict=True))
+    transport.calls.clear()
+    connection.data_received(b"GET /now HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    await until(lambda: b"" in transport.calls, "the end", deadline_s=HANG_S)
+    assert transport.calls[-2].endswith(b"ef")
 
 
 # ---- bounds

@@ -2,7 +2,7 @@
 
 uvicorn with httptools has no limit for headers, no time limit for requests that never end, and loses the body of a request
 that offers an upgrade, as Java's HttpClient does. With several replicas Ray Serve's own uvicorn runs behind HAProxy, whose
-configuration has the same bounds (`deploy/haproxy.py`).
+configuration has the same bounds (`deploy/haproxy.py`); its protocol is `JoinedProtocol`, without bounds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,53 @@ client might not see the answer."""
 _UPGRADE_HEADERS = (b"upgrade", b"http2-settings")
 
 
-class BoundedProtocol(HttpToolsProtocol):
+class _JoinedWrites:
+    """A transport that sends an answer's head and the beginning of its body, when both are written in one turn of the event
+    loop, by one system call.
+
+    A proxy that has the head of a process that dies cannot send the request to another any more. More than two writes are
+    not joined: a transport that was not written to could not say that its buffer is full.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held = b""
+
+    def write(self, data: bytes) -> None:
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.writelines((held, data))
+        else:
+            self._held = data
+            self._loop.call_soon(self._send_held)
+
+    def write_eof(self) -> None:
+        self._send_held()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        self._send_held()
+        self._transport.close()
+
+    def _send_held(self) -> None:
+        held, self._held = self._held, b""
+        if held and not self._transport.is_closing():
+            self._transport.write(held)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class JoinedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with joined writes."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  # as uvicorn's
+        """A client has connected."""
+        super().connection_made(cast(asyncio.Transport, _JoinedWrites(transport, self.loop)))
+
+
+class BoundedProtocol(JoinedProtocol):
     """One connection. `check` is called every second."""
 
     def __init__(self, limits: ServerSettings, **options: Any) -> None:

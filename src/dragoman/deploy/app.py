@@ -18,12 +18,14 @@ from typing import Any, cast
 
 import psutil
 import ray
+import uvicorn.config
 from fastapi import FastAPI
 from ray import serve
 from rich.console import Console
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.api.app import create_app
+from dragoman.api.transport import JoinedProtocol
 from dragoman.deploy import config, sharing
 from dragoman.deploy.peers import DirectoryClient, Entry, Membership, OperatorPort, Peers, failed
 from dragoman.errors import DragomanError, EngineDead
@@ -112,6 +114,7 @@ class Replica:
             if not several_hosts:
                 _keep_to_loopback()
             _answer_with_our_request_ids()
+            _answer_with_joined_writes()
             self.service = TranslationService.from_settings(settings, replica=name)
             self._membership = membership = Membership(directory, self.service, entry)
             membership.start()
@@ -221,3 +224,8 @@ def _answer_with_our_request_ids() -> None:
     from ray.serve._private import http_util
 
     _replace(http_util, "RequestIdMiddleware", _Unchanged)
+
+
+def _answer_with_joined_writes() -> None:
+    """Have Serve's uvicorn send a head with its body: HAProxy repeats a request until it has seen a head."""
+    uvicorn.config.HTTP_PROTOCOLS["auto"] = f"{JoinedProtocol.__module__}:{JoinedProtocol.__name__}"
