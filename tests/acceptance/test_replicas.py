@@ -81,7 +81,7 @@ async def test_a_full_replica_refuses_with_our_retry_after(http: httpx.AsyncClie
 
 
 async def test_a_client_that_leaves_frees_its_sequences(server: ReplicatedServer, http: httpx.AsyncClient) -> None:
-    long = {**BODY, "text": [f"{SENTENCE} {n} {SENTENCE * 8}" for n in range(3000)]}
+    long = {**BODY, "text": [f"{SENTENCE} {n} {SENTENCE * 8}" for n in range(6000)]}
     before = (await http.get("/v1/stats")).json()["engine"]["finished"]
     async with httpx.AsyncClient(base_url=server.url, timeout=START_S) as leaving:
         calls = [asyncio.create_task(leaving.post("/v1/translate", json=long)) for _ in range(2)]
