@@ -42,7 +42,7 @@ class Covered:
 
 def package_of(path: str) -> str:
     """`dragoman/api` for any file below it; `dragoman` for one that lies in no package of it."""
-    parts = Path(path.partition("src/")[2] or path).parts
+    parts = (path.partition("src/")[2] or path).split("/")
     return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
 
 

@@ -42,7 +42,7 @@ class JsonResponse(Response):
     """A value as JSON, which `json_bytes` serialises."""
 
     media_type = "application/json"
-    render = staticmethod(json_bytes)
+    render = staticmethod(json_bytes)  # pyright: ignore[reportAssignmentType]
 
 
 async def json_items(service: TranslationService, items: Iterable[object]) -> list[orjson.Fragment]:
