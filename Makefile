@@ -49,8 +49,8 @@ tests: setup
 acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
 	$(PYTEST) -n $$(($(PROCESSES) + 1)) -m acceptance
 
-# At the lowest priority: traced, the tests take twice as long.
-coverage: setup  ## statements and branches that the tests run, by package; half an hour on 2 cores (PROCESSES=)
+# At the lowest priority, as nothing waits for it; beside other work the engine of the tests may start too late.
+coverage: setup  ## statements and branches that the tests run, by package (PROCESSES=)
 	rm -f .coverage .coverage.*
 	-nice -n 19 $(VENV)/bin/coverage run -m pytest -n $(PROCESSES) -m "not acceptance"
 	$(VENV)/bin/coverage combine --quiet
