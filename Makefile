@@ -11,7 +11,7 @@ PROCESSES ?= 2
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve style types test tests acceptance wholetext clients check structure format journey chaos results sbom
+.PHONY: help setup serve style types test tests acceptance coverage wholetext clients check structure format journey chaos results sbom
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,14 @@ tests: setup
 
 acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
 	$(PYTEST) -n $$(($(PROCESSES) + 1)) -m acceptance
+
+# At the lowest priority, as nothing waits for it; beside other work the engine of the tests may start too late.
+coverage: setup  ## statements and branches that the tests run, by package (PROCESSES=)
+	rm -f .coverage .coverage.*
+	-nice -n 19 $(VENV)/bin/coverage run -m pytest -n $(PROCESSES) -m "not acceptance"
+	$(VENV)/bin/coverage combine --quiet
+	$(VENV)/bin/coverage json --quiet -o .coverage.json
+	@$(VENV)/bin/python scripts/coverage_table.py .coverage.json
 
 wholetext: setup  ## src/wholetext alone: its wheel, with nothing but its own dependencies, and its tests
 	$(VENV)/bin/python scripts/wholetext.py

@@ -26,10 +26,12 @@ from typing import Any
 import httpx
 import psutil
 
+from dragoman.service.dispatcher import LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
 from dragoman.service.stack import choose_model, load_prompts
 from dragoman.settings import ModelSettings
 from dragoman.text.checks import TextChecks
+from dragoman.text.comparisons import CheckContext
 from dragoman.types import TranslationRequest
 from dragoman_bench.bench.measurement import Measurement
 
@@ -63,7 +65,7 @@ def times_of_work() -> list[dict[str, float]]:
     for size in SIZES:
         segments, steps = list[str](), list[float]()
         began_s = at_s = perf_counter()
-        [job] = planner.jobs(TranslationRequest((text_of(size),), "ja"))
+        [job] = asyncio.run(planner.plan(TranslationRequest((text_of(size),), "ja"), TimeSlices(LoopTurns())))
         for segment in job.segments:
             if segment is not None and segment.translatable:
                 planner.sequence(job, str(len(segments)), planner.attempt(job, segment))
@@ -71,7 +73,7 @@ def times_of_work() -> list[dict[str, float]]:
             steps.append(perf_counter() - at_s)
             at_s = perf_counter()
         planned_s = perf_counter() - began_s
-        checks, checked = TextChecks("en", "ja"), list[float]()
+        checks, checked = TextChecks(CheckContext("en", "ja")), list[float]()
         for segment in segments:
             at_s = perf_counter()
             checks.add(segment, segment.replace("the", "その"))

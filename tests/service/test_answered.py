@@ -7,8 +7,7 @@ import pytest
 from dragoman.prompts.catalog import profiles, reworded_examples
 from dragoman.service.planner import Form
 from dragoman.text import checks
-from tests.service.test_examples import PAIRS, codes, planner, translated
-from tests.serving import request_of
+from tests.service.test_examples import PAIRS, codes, job_of, planner, translated
 
 QUESTION = "What is the capital of Peru?"
 ANSWER, RIGHT = "Die Hauptstadt von Peru ist Lima.", "Was ist die Hauptstadt von Peru?"
@@ -35,7 +34,7 @@ async def test_an_answered_text_is_translated_again_in_another_form() -> None:
 @pytest.mark.parametrize(("window", "has_examples"), [(2048, True), (640, False)])
 def test_examples_that_do_not_fit_are_left_out(window: int, has_examples: bool) -> None:
     own = planner(window=window)
-    [job] = own.jobs(request_of((QUESTION,), "de", "en"))
+    job = job_of(own, QUESTION)
     [segment] = [one for one in job.segments if one is not None]
     shown = own.attempt(job, segment, Form(examples=False, reworded=True))
     assert bool(shown.options.examples) == has_examples

@@ -18,7 +18,7 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.service import similar
 from dragoman.service.cache import SegmentCache
 from dragoman.service.calls import SimilarShares
-from dragoman.service.dispatcher import Dispatcher, LoopTurns
+from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.memories import Memories
 from dragoman.service.planner import FIRST, MOST_EXAMPLES, Form, Planner, TextJob
 from dragoman.service.translator import Translator
@@ -144,7 +144,7 @@ async def test_a_call_with_samples_gives_these_the_callers_examples_and_no_entri
 
 
 def job_of(over: Planner, text: str, **request: Any) -> TextJob:
-    [job] = over.jobs(request_of((text,), "de", "en", **request))
+    [job] = asyncio.run(over.plan(request_of((text,), "de", "en", **request), TimeSlices(LoopTurns())))
     return job
 
 

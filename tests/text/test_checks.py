@@ -36,7 +36,7 @@ def warnings(
     source: str, output: str, source_language: str | None = "en", target_language: str = "de"
 ) -> dict[str, str]:
     """Code and message of what is found in a text of one segment."""
-    checks = TextChecks(source_language, target_language)
+    checks = TextChecks(CheckContext(source_language, target_language))
     checks.add(source, output)
     return {one.code: one.message for one in checks.warnings()}
 
@@ -249,7 +249,7 @@ def test_the_api_page_lists_every_code() -> None:
 
 
 def test_a_text_is_checked_over_all_of_its_segments() -> None:
-    checks = TextChecks("en", "de")
+    checks = TextChecks(CheckContext("en", "de"))
     for number in range(4):
         checks.add(f"Sentence one of item {number}77. And a second one.", f"Erster Satz zu Punkt {number}77.")
     checks.add("Invoice 4711 for {name}.", "Rechnung.")
@@ -259,7 +259,7 @@ def test_a_text_is_checked_over_all_of_its_segments() -> None:
     assert found["placeholders_lost"].count("{name}") == 2
     assert found["numbers_changed"].count("4711") == 1
     for last, copied in ((GERMAN, True), ("I will be home a little later today.", False)):
-        checks = TextChecks("de", "en")
+        checks = TextChecks(CheckContext("de", "en"))
         checks.add("Guten Morgen!", "Guten Morgen!")
         checks.add(GERMAN, last)
         assert [one.code for one in checks.warnings()] == ["source_copied"] * copied

@@ -107,14 +107,12 @@ def test_a_longer_source_and_a_surprise_are_inputs_of_their_own() -> None:
 def test_without_probabilities_nothing_is_known() -> None:
     model = uncalibrated()
     assert model.features("a", "b", EN_JA, None) == ()
-    assert confidence_in(model) is None
-    assert not model.is_doubtful(None)
 
 
 SURE, UNSURE = (Features(mean, 3 * mean, 0.0, source_characters=40, target_characters=40) for mean in (-0.05, -3.0))
 
 
-def confidence_in(model: ConfidenceModel, *segments: Features, direction: tuple[str, str] = EN_JA) -> float | None:
+def confidence_in(model: ConfidenceModel, *segments: Features, direction: tuple[str, str] = EN_JA) -> float:
     return model.confidence(model.scores(segments, direction), direction)
 
 

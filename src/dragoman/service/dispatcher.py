@@ -160,6 +160,7 @@ class Dispatcher:
             "bulk": {},
         }  # with calls in flight
         self._rates: dict[Priority, QueueRate] = {"interactive": QueueRate(), "bulk": QueueRate()}
+        self.has_queue = False  # sequences may wait: some did when slots were last granted, or were queued since
         self.refused = 0  # calls, since their deadlines cannot be met
         self._numbers = count()
         self._interactive_calls = 0
@@ -192,7 +193,8 @@ class Dispatcher:
             if interactive:
                 self._interactive_calls -= 1
                 self._quiet_from_s = asyncio.get_running_loop().time() + INTERACTIVE_QUIET_S
-            self.grant()
+            if self.has_queue:
+                self.grant()
 
     def refusal(self, call: CallSlots, deadline_s: float) -> QueueFull | None:
         """Return the error of a call that would still wait for its first slot at its deadline, by the rate at which those that
@@ -239,6 +241,7 @@ class Dispatcher:
     def queue(self, call: CallSlots) -> None:
         """Note where a call with waiting sequences stands in its account's order."""
         waiting, order = call.account.waiting, call.account.order
+        self.has_queue = True
         waiting.add(call)
         heappush(order, (call.submitted, next(self._numbers), call))
         if len(order) > FEWEST_ORDERED + 4 * len(waiting):  # entries that don't count stay behind those that do
@@ -252,6 +255,7 @@ class Dispatcher:
         """Give waiting sequences the slots that they may have: interactive ones first, then bulk."""
         now_s = asyncio.get_running_loop().time()
         waiting: list[AccountSlots] = []
+        has_queue = False
         for priority, accounts in self._accounts.items():  # bulk last
             waiting = [one for one in accounts.values() if one.waiting]
             while waiting:
@@ -272,8 +276,10 @@ class Dispatcher:
                 waiting.remove(account)  # who was served comes last among those with equally many
                 if account.waiting:
                     waiting.append(account)
+            has_queue |= bool(waiting)
             if not waiting:
                 self._rates[priority].since_s = None
+        self.has_queue = has_queue
         if waiting:
             self._watch_quiet(now_s)
 
@@ -353,7 +359,8 @@ class CallSlots:
             self._dispatcher.submitted[self.priority] -= 1
             if self.waiting:
                 self._dispatcher.queue(self)
-            self._dispatcher.grant()
+            if self._dispatcher.has_queue:
+                self._dispatcher.grant()
 
     def grant(self) -> None:
         """Give a slot to the sequence that has waited longest."""

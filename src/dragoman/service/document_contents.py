@@ -151,7 +151,9 @@ class DocumentContents:
             file = await files.open(document.id, name)
             if file is None:
                 async with self._building.of(document.id):
-                    file = await files.open(document.id, name) or (await self._runs.write(document, name))[0]
+                    file = await files.open(document.id, name)
+                    if file is None:  # nor did another build it
+                        file, _ = await self._runs.write(document, options, name)
         try:
             await self._delivered(document)
             with file_errors():
@@ -356,7 +358,8 @@ class DocumentContents:
         What people have edited in the document are its examples. Raises what `TranslationService.translate` does.
         """
         segment = await self._segment(document, n)
-        request = await self._runs.request(document, (segment.source,), account)
+        options = await self._runs.options(document)
+        request = await self._runs.request(document, options, (segment.source,), account)
         examples = await self._examples(document, segment.source)
         own = replace(request.options, memories=(), examples=examples)  # the model's
         call = replace(request, alternatives=count, options=own, priority=account.priority)

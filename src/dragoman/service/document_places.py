@@ -49,6 +49,8 @@ class DocumentPlaces:
         is_postgres = database.name.startswith("postgresql")
         uses_database = settings.store == "database" or (settings.store == "auto" and is_postgres)
         self.main: DocumentFiles = self._in_database if uses_database else self._in_folder
+        self.all: list[DocumentFiles] = [self._in_database]
+        """All places of this server: the folder is one once it is identified."""
         self._opened_s = monotonic()
 
     async def open(self) -> None:
@@ -72,6 +74,7 @@ class DocumentPlaces:
             return
         try:
             await self._in_folder.identify()
+            self.all = [self._in_database, self._in_folder]
         except OSError as fault:
             if self.main is self._in_folder:
                 raise ConfigError(
@@ -91,11 +94,6 @@ class DocumentPlaces:
 
     def _stale_before(self) -> datetime:
         return utc_now() - timedelta(seconds=self._owner_timeout_s)
-
-    @property
-    def all(self) -> list[DocumentFiles]:
-        """All places of this server."""
-        return [self._in_database, *([self._in_folder] if self._in_folder.place else [])]
 
     @property
     def names(self) -> list[str]:

@@ -274,10 +274,10 @@ class DocumentRuns:
         account = self._parts.calls.accounts.account(document.account_id)
         if account is None:
             raise Forbidden("the key of this document is not valid any more")
-        files = self._places.of(document)
+        files, options = self._places.of(document), await self.options(document)
         units = await files.units(document.id)
         if units is None:
-            document = await self._read(document)
+            document = await self._read(document, options)
             units = await files.units(document.id)
         if units is None:
             raise UnknownDocument("the document was deleted")
@@ -289,8 +289,8 @@ class DocumentRuns:
         done = (text for text, is_done in zip(units.sources, units.done, strict=True) if is_done)
         progress.characters_done = progress.characters_before = sum(map(_characters, done))
         progress.began_s = monotonic()
-        await self._translate_units(document, units, account, progress)
-        result, warnings = await self.write(document, "result-0")
+        await self._translate_units(document, options, units, account, progress)
+        result, warnings = await self.write(document, options, "result-0")
         result.close()
         report = report_of(document)
         report["warnings"] += [{"code": code, "message": message} for code, message in progress.notes.items()]
@@ -317,9 +317,8 @@ class DocumentRuns:
             left += [one for one in page.segments if any(w["code"] == checks.LANGUAGE_NOT_SERVED for w in one.warnings)]
         return left
 
-    async def _read(self, document: StoredDocument) -> StoredDocument:
+    async def _read(self, document: StoredDocument, options: DocumentOptions) -> StoredDocument:
         """Have the file read; store its report, and then its units: a document that has units was read."""
-        options = await self.options(document)
         async with self._workspace(document) as folder:
             task = WorkerTask("read", str(folder), _read_options(document, options))
             found = await self._work(task)
@@ -356,7 +355,7 @@ class DocumentRuns:
         return replace(document, **found)
 
     async def _translate_units(
-        self, document: StoredDocument, units: Units, account: Account, progress: _Progress
+        self, document: StoredDocument, options: DocumentOptions, units: Units, account: Account, progress: _Progress
     ) -> None:
         """Translate all units that are not done, and store them as they come."""
         numbers = [number for number, is_done in enumerate(units.done) if not is_done]
@@ -367,7 +366,7 @@ class DocumentRuns:
             return
         for at in range(0, len(numbers), MOST_TEXTS):
             of_request = numbers[at : at + MOST_TEXTS]
-            request = await self.request(document, [units.sources[n] for n in of_request], account)
+            request = await self.request(document, options, [units.sources[n] for n in of_request], account)
             contexts, follows = _contexts(units, of_request)
             request = replace(request, contexts=contexts, follows=follows, is_document=True)
             try:
@@ -397,9 +396,10 @@ class DocumentRuns:
                 progress.doubtful += sum(bool(one.warnings) for one in results)
                 progress.characters_done += sum(characters for _, characters in finished)
 
-    async def request(self, document: StoredDocument, texts: Iterable[str], account: Account) -> TranslationRequest:
+    async def request(
+        self, document: StoredDocument, options: DocumentOptions, texts: Iterable[str], account: Account
+    ) -> TranslationRequest:
         """Return a bulk request of texts in the document's language, with its options."""
-        options = await self.options(document)
         entries, key = await self._glossary(document, options)
         memories: tuple[str, ...] | None = None if options.memory else ()
         if isinstance(options.memory, str):
@@ -425,9 +425,9 @@ class DocumentRuns:
 
         They are an interactive call of the account. Raises what `Calls.translate` does.
         """
-        request = await self.request(document, texts.values(), account)
-        options = replace(request.options, examples=examples)
-        request = replace(request, options=options, priority=account.priority)
+        request = await self.request(document, await self.options(document), texts.values(), account)
+        with_examples = replace(request.options, examples=examples)
+        request = replace(request, options=with_examples, priority=account.priority)
         translations = await self._parts.calls.translate(request)
         results = [_result(n, one, _Progress()) for n, one in zip(texts, translations, strict=True)]
         sound = [one for one in results if not one.warnings]
@@ -455,9 +455,11 @@ class DocumentRuns:
         stored = await self._parts.glossaries.dictionary(owner, options.glossary, source, document.target)
         return stored.entries, stored.key
 
-    async def write(self, document: StoredDocument, result: str) -> tuple[BinaryIO, list[str]]:
+    async def write(
+        self, document: StoredDocument, options: DocumentOptions, result: str
+    ) -> tuple[BinaryIO, list[str]]:
         """Write the file `result` from the stored translations; return it, open, and warnings."""
-        files, options = self._places.of(document), await self.options(document)
+        files = self._places.of(document)
         with ExitStack() as closed_on_error:
             async with self._workspace(document) as folder:
                 task = WorkerTask("write", str(folder), _read_options(document, options))

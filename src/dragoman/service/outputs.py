@@ -514,9 +514,9 @@ def most_attempts(planner: Planner, job: TextJob, segment: Segment) -> int:
     return MOST_ATTEMPTS + len(pieces) + 2 * len(apart) + texts
 
 
-def is_shown_as_it_comes(call: CallContext, job: TextJob, segment: Segment) -> bool:
-    """Whether a segment is, in a stream: not if its structure could be incomplete, or if its text may be refused."""
-    if not call.streamed or job.request.strict or any(mark.closing is not None for mark in segment.marks):
+def is_shown_as_it_comes(job: TextJob, segment: Segment) -> bool:
+    """Whether a segment of a stream is: not if its structure could be incomplete, or if its text may be refused."""
+    if job.request.strict or any(mark.closing is not None for mark in segment.marks):
         return False
     if segment.marks and isinstance(segment.writer, CapitalsWriter):
         return False
@@ -539,7 +539,7 @@ def _check(job: TextJob, attempt: Attempt, text: str, plain: str, reason: Finish
         findings += checks.of_examples(ours, theirs, examples)
     if missing := glossary.missing(text, terms) if terms else ():
         findings.append(Finding(checks.TERMS_MISSING, tuple(translation for _, translation in missing)))
-    return checks.worst_first(findings)
+    return checks.worst_first(findings) if findings else ()
 
 
 def _with_missing_marked(job: TextJob, segment: Segment, first: Output) -> tuple[Segment, Form]:

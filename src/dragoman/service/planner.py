@@ -255,16 +255,7 @@ class Planner:
         self, request: TranslationRequest, pace: TimeSlices, memory: CallMemory | None = None
     ) -> list[TextJob]:
         """Settle the languages and limits of all texts. Raises `UnsupportedLanguage` and `InvalidRequest`."""
-        jobs = list[TextJob]()
-        for job in self.jobs(request, await self._glossary(request) if request.options.glossary else None, memory):
-            jobs.append(job)
-            await pace.pause()
-        return jobs
-
-    def jobs(
-        self, request: TranslationRequest, glossary: Glossary | None = None, memory: CallMemory | None = None
-    ) -> Iterator[TextJob]:
-        """Yield a job for each text, made when it is asked for."""
+        glossary = await self._glossary(request) if request.options.glossary else None
         target = languages.served(request.target, self.served, "target")
         source = languages.served(request.source, self.served, "source") if request.source else None
         # Two clients may send the same id, and an engine takes no two sequences of one: hence the number.
@@ -276,12 +267,19 @@ class Planner:
         given, options = request.options, NO_OPTIONS
         if given.context or given.instructions or given.formality != "default":
             options = PromptOptions(context=given.context, formality=given.formality, instructions=given.instructions)
-        passage, times = Passage(), Counter(request.texts[: request.sampled_from] if request.follows else ())
+        jobs, passage, times = (
+            list[TextJob](),
+            Passage(),
+            Counter(request.texts[: request.sampled_from] if request.follows else ()),
+        )
         for index, text in enumerate(request.texts):
             if not (request.follows and request.follows[index]):
                 passage = Passage()
             known = None if request.sample(index) else memory  # which has one translation of a text
-            yield self._job(index, text, request, options, glossary, known, passage, is_repeated=times[text] > 1)
+            job = self._job(index, text, request, options, glossary, known, passage, is_repeated=times[text] > 1)
+            jobs.append(job)
+            await pace.pause()
+        return jobs
 
     async def _glossary(self, request: TranslationRequest) -> Glossary:
         """Compile the request's glossary; a large one in a thread, and a stored one once."""

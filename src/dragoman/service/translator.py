@@ -70,9 +70,8 @@ class TextAssembly:
         self._confidence = confidence
         self._direction = job.source, job.request.target
         self._streamed = streamed
-        source = None if job.source == UNDETERMINED else job.source
-        self._joiner = Joiner(source, job.request.target)
-        self._checks = checks.TextChecks(source, job.request.target, job.check_context.detector)
+        self._joiner = Joiner(job.check_context.source_language, job.request.target)
+        self._checks = checks.TextChecks(job.check_context)
         self._segments: list[Segment] = []
         self._outputs: dict[int, Output] = {}
         self._deltas: dict[int, list[str]] = {}  # of segments that are shown as they come, and whose turn it is not yet
@@ -122,10 +121,10 @@ class TextAssembly:
                 if output is None:
                     return
                 del self._deltas[self._turn]
-                self._add(segment, output)
+                self._add(segment, output, self._pass(segment))
             else:
                 yield self._show(segment.written)
-            self._go_on(segment)
+                self._pass(segment)
             self._turn += 1
             if self._turn < len(self._segments):
                 self._joiner.next_segment(structural=self._segments[self._turn].structural)
@@ -142,26 +141,21 @@ class TextAssembly:
         self._shown.append(joined)
         return TextDelta(self.job.index, joined) if self._streamed and not self.job.request.strict else None
 
-    def _go_on(self, segment: Segment) -> None:
-        """Move the places in the text and in the source behind a segment that is finished."""
-        self._at += sum(map(len, self._shown))
-        self._shown.clear()
-        written = segment.written
-        if self._source_at is not None:
-            is_there = self.job.text.startswith(written, self._source_at)
-            self._source_at = self._source_at + len(written) if is_there else None
-
-    def _place(self, segment: Segment) -> TextPlace:
-        """Where the segment whose turn it is stands in the text and in the source."""
+    def _pass(self, segment: Segment) -> TextPlace:
+        """Go behind a segment that is shown as a whole; return where it stands in the text and in the source."""
         shown = "".join(self._shown)
+        self._shown.clear()
         start, end = self._at + len(shown) - len(shown.lstrip()), self._at + len(shown.rstrip())
+        self._at += len(shown)
         at, written = self._source_at, segment.written
         if at is None or not self.job.text.startswith(written, at):
+            self._source_at = None
             return TextPlace(start, end)
-        return TextPlace(start, end, at, at + len(written))
+        self._source_at = at + len(written)
+        return TextPlace(start, end, at, self._source_at)
 
-    def _add(self, segment: Segment, output: Output) -> None:
-        """Count an output's costs, and check it beside its segment."""
+    def _add(self, segment: Segment, output: Output, place: TextPlace) -> None:
+        """Count an output's costs, and check it beside its segment, which stands at `place`."""
         self._usage += output.usage
         self._reasons.add(output.reason)
         self._translated += 1
@@ -177,8 +171,7 @@ class TextAssembly:
             known = {"retried": bool(output.retries), "cut_around": around, "has_findings": bool(output.findings)}
             features = tuple(replace(one, **known) for one in features)
         self._features += features
-        place = self._place(segment) if features or output.findings else None
-        if features and place is not None:
+        if features:
             scores = self._confidence.scores(features, self._direction)
             self._scores.append((place, scores))
             if output.generated and not self.job.request.sample(self.job.index):
@@ -216,8 +209,8 @@ class TextAssembly:
             warnings = () if is_remembered else self._checks.warnings()
             notes = () if is_remembered else job.notes
             scores = [score for _, scores in self._scores for score in scores]
-            confidence = self._confidence.confidence(scores, self._direction)
-            doubts = (self._doubt(),) if self._confidence.is_doubtful(confidence) else ()
+            confidence = self._confidence.confidence(scores, self._direction) if scores else None
+            doubts = (self._doubt(),) if confidence is not None and self._confidence.is_doubtful(confidence) else ()
             translation = Translation(
                 "".join(self._text),
                 job.source,
@@ -387,7 +380,7 @@ class Translator:
                         yield text, number, segment
                         continue
                     await call.wait_for(call.slots.acquire())
-                    if not is_shown_as_it_comes(call, text.job, segment):
+                    if not (call.streamed and is_shown_as_it_comes(text.job, segment)):
                         output = self.segments.translate(call, text.job, str(number), segment)
                         yield text, number, await (output if call.until_s is None else call.wait_for(output))
                         continue
@@ -397,7 +390,6 @@ class Translator:
                 return
             queue: asyncio.Queue[Item | None] = asyncio.Queue()  # None: no more
             task = asyncio.create_task(call.wait_for(self._run(call, begun, segments, queue)))
-            task.add_done_callback(lambda _: queue.put_nowait(None))
             try:
                 while (item := await queue.get()) is not None:
                     yield item
@@ -474,10 +466,13 @@ class Translator:
     async def _run(
         self, call: CallContext, begun: list[Work], segments: AsyncGenerator[Work], queue: asyncio.Queue[Item | None]
     ) -> None:
-        """Translate segments, those `begun` first, each when a slot is free for it; what comes of them goes to the queue."""
+        """Translate segments, those `begun` first, each when a slot is free for it; what comes of them goes to the queue.
+
+        At the end, also that of a failure, it gets None.
+        """
 
         async def translate(text: TextAssembly, number: int, segment: Segment) -> None:
-            if not is_shown_as_it_comes(call, text.job, segment):
+            if not (call.streamed and is_shown_as_it_comes(text.job, segment)):
                 queue.put_nowait((text, number, await self.segments.translate(call, text.job, str(number), segment)))
                 return
             async with aclosing(self.segments.stream(call, text.job, str(number), segment)) as items:
@@ -500,6 +495,8 @@ class Translator:
                     await start(work)
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
+        finally:
+            queue.put_nowait(None)
 
 
 def _json_answer(answer: str) -> str:

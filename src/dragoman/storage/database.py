@@ -85,7 +85,7 @@ class Database:
 
     async def open(self) -> None:
         """Connect and migrate the schema. Raises `ConfigError` if the database cannot be used."""
-        await self._in_thread(self._threads, self._open)
+        await self._threads.run(self._open)
 
     async def close(self) -> None:
         """Wait for running transactions, and disconnect."""
@@ -119,12 +119,12 @@ class Database:
             except (OSError, sqlite3.Error) as fault:
                 raise ConfigError(f"{source} cannot be copied to {target}: {fault}") from None
 
-        await self._in_thread(self._threads, copy)
+        await self._threads.run(copy)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a read-only transaction, and return its result. Raises `StorageUnavailable`."""
         with self._observed("read"):
-            return await self._in_thread(self._readers, lambda: self._transaction(work, writes=False))
+            return await self._readers.run(lambda: self._transaction(work, writes=False))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a transaction, and return its result. Rolls back if it raises. Raises `StorageUnavailable`.
@@ -132,7 +132,7 @@ class Database:
         Nothing else of this process writes to a SQLite file meanwhile, heartbeats included: long work is cut into several.
         """
         with self._observed("write"):
-            return await self._in_thread(self._threads, lambda: self._transaction(work, writes=True))
+            return await self._threads.run(lambda: self._transaction(work, writes=True))
 
     @contextmanager
     def _observed(self, operation: StorageOperation) -> Generator[None]:
@@ -151,11 +151,6 @@ class Database:
         finally:
             self.waiting -= 1
             self.observe(operation, None if failed else monotonic() - began_s)
-
-    async def _in_thread(self, threads: SharedThreads, work: Callable[[], T]) -> T:
-        if self._closed:
-            raise StorageUnavailable("the server stops")
-        return await threads.run(work)
 
     def _transaction(self, work: Callable[[Connection], T], *, writes: bool) -> T:
         engine = self._engine if writes else self._reading_engine

@@ -33,12 +33,18 @@ class SharedThreads:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._of_accounts = of_accounts
         self._of_account = of_account
+        self._is_closed = False
         self._running: Counter[str] = Counter()  # by account
         self._waiting: dict[str, deque[tuple[Callable[[], Any], asyncio.Future[Any]]]] = {}
         """By account, the one whose turn is next first."""
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run `work` in a thread, and return its result. What has begun is not stopped where this is cancelled."""
+        """Run `work` in a thread, and return its result. What has begun is not stopped where this is cancelled.
+
+        Raises `StorageUnavailable` after `close`.
+        """
+        if self._is_closed:
+            raise StorageUnavailable("the server stops")
         loop, account = asyncio.get_running_loop(), caller.get()
         if account is None and requests.current.get() is not None:
             account = ""  # all requests without one have turns together
@@ -51,6 +57,7 @@ class SharedThreads:
 
     async def close(self) -> None:
         """Wait for what runs; what waits for its turn raises `StorageUnavailable`."""
+        self._is_closed = True
         for _, turn in (one for waiting in self._waiting.values() for one in waiting):
             if not turn.done():
                 turn.set_exception(StorageUnavailable("the server stops"))

@@ -33,7 +33,6 @@ from dragoman.text.comparisons import (
     too_few_sentences,
 )
 from dragoman.text.copies import copied
-from dragoman.text.detect import Detector
 from dragoman.types import Example, TextPlace, TranslationWarning, WarningCode
 from wholetext.markup import marks
 from wholetext.markup.segments import sentences
@@ -134,7 +133,7 @@ def findings(source: str, output: str, context: CheckContext) -> tuple[Finding, 
     if has_commentary(source, output, context.target_language):
         found.append(Finding(COMMENTARY))
     found += _lost(source, output)
-    return worst_first(found)
+    return worst_first(found) if found else ()
 
 
 def of_examples(source: str, output: str, examples: Sequence[Example]) -> tuple[Finding, ...]:
@@ -203,9 +202,10 @@ def _sentence_pairs(
 class TextChecks:
     """The checks of one text, segment by segment. `add` is linear in the segment's length."""
 
-    def __init__(self, source_language: str | None, target_language: str, detector: Detector | None = None) -> None:
-        self._context = CheckContext(source_language, target_language, detector)
-        self._may_be_equal = source_language is not None and may_be_equal(source_language, target_language)
+    def __init__(self, context: CheckContext) -> None:
+        self._context = context
+        source_language = context.source_language
+        self._may_be_equal = source_language is not None and may_be_equal(source_language, context.target_language)
         self._missing: dict[WarningCode, list[str]] = {}
         self._places: dict[WarningCode, list[TextPlace]] = {}
         self._sentences = [0, 0]  # of the source and of the output

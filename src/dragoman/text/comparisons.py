@@ -380,6 +380,7 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalpha, without_spans(text).casefold()))
 
 
+@lru_cache(maxsize=4096)
 def may_be_equal(one: str, other: str) -> bool:
     """Whether the same sentence is often right in both languages."""
     pair = {languages.primary(one), languages.primary(other)}

@@ -253,22 +253,20 @@ class ConfidenceModel:
             for score in scores:
                 self.recent.add(direction, score)
 
-    def confidence(self, scores: Sequence[float], direction: tuple[str, str]) -> float | None:
-        """Return the confidence in a text by its segments' scores. None: it has none.
+    def confidence(self, scores: Sequence[float], direction: tuple[str, str]) -> float:
+        """Return the confidence in a text by the scores of its segments, one at least.
 
         Calibrated, it is that of the least certain segment. As a rank it is that of this segment among the least certain ones
         of as many: of many segments one is nearly always low.
         """
-        if not scores:
-            return None
         least = min(scores)
         if self.recent is None:
             return least
         return 1 - (1 - self.recent.rank(direction, least)) ** len(scores)
 
-    def is_doubtful(self, confidence: float | None) -> bool:
+    def is_doubtful(self, confidence: float) -> bool:
         """Whether the confidence is below the threshold."""
-        return confidence is not None and confidence < self.threshold
+        return confidence < self.threshold
 
 
 @cache

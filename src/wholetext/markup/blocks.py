@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from wholetext.markup.marks import MARK, MARK_VARIANT, Block, Edge, Mark, Piece, Verbatim, Writer, restore, source_of
@@ -77,8 +78,8 @@ def build(
     """Return the pieces of one block's items; concatenated in their source notation they are the items' sources.
 
     Spans that `keep` finds in texts become singles, and so do tags that are not well nested or nested too deeply. White
-    space, tags and symbols at the edges become literals; a block without letters is one literal. `notation` makes the
-    block's writer from its texts. `readings`: those of the items are text, too.
+    space, tags and symbols at the edges become literals, which may follow each other; a block without letters is one literal.
+    `notation` makes the block's writer from its texts. `readings`: those of the items are text, too.
     """
     listed = list(items)
     if not readings and any("ruby" in item.name or "<ruby" in item.shown for item in listed):
@@ -102,7 +103,7 @@ def _built(items: Iterable[InlineItem], keep: Spans | None, writer: Writer | Non
     if not any(map(str.isalpha, MARK.sub("", text))):
         return [*before, *(piece for node in nodes for piece in _pieces(node))], None, [*after]
     block = Block(text, tuple(marks), notation(_written_texts(texts)) if notation else writer)
-    return _joined(before), block, _joined(after)
+    return before, block, [*after]
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
@@ -138,8 +139,8 @@ def _without_readings(items: Iterable[InlineItem], built: Callable[[list[InlineI
     before, block, after = built(bases)
     if block is None:
         return None if any(item.pieces for item in listed) else [Verbatim(source)]
-    before, head = _trimmed(before, source)
-    backwards, tail = _trimmed(after, source, at_end=True)
+    before, head = _trimmed(_joined(before), source)
+    backwards, tail = _trimmed(_joined(after), source, at_end=True)
     if not (source.startswith(head) and source.endswith(tail)):
         return None
     bare = restore(block.text, block.marks, block.writer)
@@ -301,9 +302,9 @@ def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[Inli
 
 def _with_texts_joined(items: Iterable[InlineItem]) -> Iterator[InlineItem]:
     """Join neighbouring texts, so that a span that crosses two of them is found."""
-    for is_text, group in groupby(items, key=lambda item: item.kind == "text"):
+    for kind, group in groupby(items, key=attrgetter("kind")):
         listed = list(group)
-        if not is_text or len(listed) == 1:
+        if kind != "text" or len(listed) == 1:
             yield from listed
             continue
         source, shown = "".join(item.source for item in listed), "".join(item.shown for item in listed)

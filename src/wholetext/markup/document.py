@@ -11,7 +11,7 @@ from wholetext.markup.blocks import InlineItem, Spans, build
 from wholetext.markup.html import TagRules
 from wholetext.markup.marks import MARK, Block, Piece, Verbatim, parts
 from wholetext.markup.segments import portions
-from wholetext.markup.spans import keep_spans
+from wholetext.markup.spans import keep_spans, spans
 
 
 def pieces(
@@ -22,7 +22,7 @@ def pieces(
     `keep_terms` are not translated. For any `text`, the concatenation of each `Verbatim.text` and of `restore` of each
     block's text, with its marks and writer, equals `text`. Two literals never follow each other.
     """
-    keep = partial(keep_spans, terms=keep_terms)
+    keep = partial(keep_spans, terms=keep_terms) if keep_terms else spans
     match format:
         case "text":
             found = plain.pieces(text, keep)

@@ -303,6 +303,8 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
 
     Marks that the source does not have are removed.
     """
+    if writer is None and "<" not in text:
+        return text
     # Not `isinstance`, which takes longer for a protocol than everything else here.
     arrange: Callable[[list[str], Sequence[Edge]], None] | None = getattr(writer, "arrange", None)
     if "<" not in text and arrange is None:

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil
 from typing import cast
@@ -153,6 +154,7 @@ class Joiner:
         return f" {text}" if space else text
 
 
+@lru_cache(maxsize=1024)
 def adds_spaces(source: str | None, target: str) -> bool:
     """Whether the target language has spaces between words and sentences, and the source language has none."""
     return source is not None and not languages.uses_spaces(source) and languages.uses_spaces(target)

@@ -189,9 +189,6 @@ def keep_spans(text: str, terms: tuple[str, ...]) -> Iterator[tuple[int, int]]:
 
     Of terms that begin at the same place the longest counts. Overlapping spans are joined.
     """
-    if not terms:
-        yield from spans(text)
-        return
     found = [*spans(text), *_terms(terms).find(text)]
     found.sort()
     start = end = 0

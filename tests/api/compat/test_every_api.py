@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -154,13 +154,13 @@ async def test_texts_that_follow_each_other(
     client: httpx.AsyncClient, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch, path: str, texts: dict[str, Any]
 ) -> None:
     planned: list[TranslationRequest] = []
-    jobs = Planner.jobs
+    plan = Planner.plan
 
-    def noting(self: Planner, request: TranslationRequest, *rest: Any) -> Iterator[TextJob]:
+    async def noting(self: Planner, request: TranslationRequest, *rest: Any) -> list[TextJob]:
         planned.append(request)
-        return jobs(self, request, *rest)
+        return await plan(self, request, *rest)
 
-    monkeypatch.setattr(Planner, "jobs", noting)
+    monkeypatch.setattr(Planner, "plan", noting)
     for more in ({}, {"consecutive": True}):
         answer = await client.post(path, json=REQUESTS[path] | texts | more, headers={"X-API-Key": keys["good"]})
         assert answer.status_code == 200, answer.text
