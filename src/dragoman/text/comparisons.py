@@ -316,8 +316,10 @@ _CONVERSION = re.compile(r"%(?P<place>\d{1,2}\$)?[-+#' 0I]*(?P<rest>\d*(?:\.\d+)
 _CLOCK = re.compile(r"(?=.*%[-_0^#EO]?[MIHlkp])(?:%[-_0^#EO]?[A-Za-z][^%\w]{0,3}){2,}", re.ASCII)
 """A time of day as strftime writes it, which is a matter of the country: `%l:%M %p`, `%H.%M`."""
 _ARGUMENT = re.compile(r"<\s?[^\W\d_][^<>=/\n]{0,40}>")
-"""In the help of a command, which is known by an option, what stands for a value is translated: `--dir <folder>`."""
-_COMMAND_OPTION = re.compile(r"(?<![^\s\[(])--?[A-Za-z]")
+"""In the help of a command, what stands for a value is translated: `--dir <folder>`."""
+_USAGE = re.compile(r"(?<![^\s\[(])--?[A-Za-z]|\[<|>\.{3}|\busage:", re.IGNORECASE)
+_LABELS = re.compile(r"(?:/[A-Z][^/\n]*){2,}")
+"""A text of labels between slashes, such as a menu's: `/Buddies/Join a Chat...`. A path has no spaces, or small letters."""
 _MOST_REWRITTEN = 50
 """An output that lacks more spans has lost them."""
 
@@ -341,6 +343,8 @@ def placeholders_lost(source: str, output: str) -> tuple[str, ...]:
             missing.append(span)
     if not 0 < len(missing) <= _MOST_REWRITTEN:
         return tuple(missing)
+    if " " in source and _LABELS.fullmatch(source) and output[:1] == "/" and output.count("/") == source.count("/"):
+        return tuple(span for span in missing if span[0] != "/")
     known = frozenset(ours)
     return tuple(_not_rewritten(missing, Counter(span for span in theirs if span not in known), source, output))
 
@@ -375,7 +379,7 @@ def _form(span: str, source: str) -> str:
         return f"%{place if f'%{place}' in source else ''}{found['rest']}"
     if _CLOCK.fullmatch(span):
         return "a time"
-    if _ARGUMENT.fullmatch(span) and _COMMAND_OPTION.search(source) and "</" not in source:
+    if _ARGUMENT.fullmatch(span) and _USAGE.search(source) and "</" not in source:
         return "an argument"
     return span.replace("/>", ">")
 
@@ -424,6 +428,10 @@ _SIBLINGS = (
 _IDEOGRAPHS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 
+_FILE_PATTERN = re.compile(r"\*\.\w")
+"""The names of files that a format has, behind the format's own name: `Enhanced Metafile (*.emf)`."""
+
+
 class CopiedLetters:
     """Collects whether all segments were copied. Short texts and names may correctly be the same in both languages."""
 
@@ -440,7 +448,7 @@ class CopiedLetters:
         letters = _letters(source)
         self._differs = letters != _letters(output)
         self._letters += sum(map(len, letters))
-        words = [word for word in source.split() if any(map(str.isalpha, word))]
+        words = [word for word in source.split() if any(map(str.isalpha, word)) and not _FILE_PATTERN.search(word)]
         self._words += len(words)
         self._title = (
             self._title and all(any(map(str.isupper, word)) for word in words) and not _IDEOGRAPHS.search(source)
@@ -493,7 +501,24 @@ def numbers_lost(source: str, output: str) -> tuple[str, ...]:
         return ()
     key = _significant if _SCALE.search(source) or _SCALE.search(output) else _value
     present = {key(digits) for number in _numbers(output) for digits in (number, *_DIGITS.findall(number))}
-    return tuple(number for number in numbers if not _is_present(number, present, key))
+    centuries = _centuries(source, output) if "th" in source else ()
+    return tuple(number for number in numbers if not _is_present(number, present, key) and number not in centuries)
+
+
+def _centuries(source: str, output: str) -> Collection[str]:
+    """Return the source's English ordinals of centuries that the output has in Roman numerals, or as years: XVI, the 1500s."""
+    ordinals = {found[1] for found in _CENTURY.finditer(source)}
+    words = set(_ROMAN.findall(output))
+    return {one for one in ordinals if _roman(int(one)) in words or f"{int(one) - 1}00" in output}
+
+
+_CENTURY = re.compile(r"(?<!\d)(\d\d)th\b", re.ASCII)
+_ROMAN = re.compile(r"\b[IVX]+\b")
+
+
+def _roman(number: int) -> str:
+    tens, ones = divmod(number, 10)
+    return "X" * tens + ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")[ones]
 
 
 _AFTERNOON = re.compile(r"\bp\.?m\b|午後|下午|晚上|오후|저녁|밤", re.IGNORECASE)
