@@ -5,8 +5,8 @@
 
 DIR holds translations by people, a folder for each program: gettext catalogues (`.mo` and `.po`, of which the path names the
 language), or TSV files: text, translation, source and target language. A translation is right
-by definition, so that each finding is a false alarm, although catalogues also hold messages that were left in English. The
-source itself, another message, one with half of the source's words and a translation into another language of the same script
+by definition, so that each finding is a false alarm. Left out are messages that a catalogue has in English while most other
+languages translate them, and those with plural forms, of which one may lack the number. The source itself, another message, one with half of the source's words and a translation into another language of the same script
 are wrong outputs, which have to be found. Close languages are listed apart. Checks are timed in CPU time of this process. The
 last line is one JSON document.
 """
@@ -42,6 +42,8 @@ SHORT_WORDS = 4
 MIN_LETTERS = 3
 MAX_CHARACTERS = 400
 MIN_SHARED = 0.5
+TRANSLATED_IN = 2
+"""A message that is equal to its source counts as not translated if this many times as many languages translate it."""
 LANGUAGE_CODES = frozenset({checks.WRONG_LANGUAGE, checks.SOURCE_COPIED, checks.REFUSAL, checks.COMMENTARY})
 CLOSE = ({"da", "nb", "nn"}, {"cs", "sk"}, {"hr", "bs", "sr"}, {"id", "ms"}, {"es", "gl", "pt"})
 """Close languages, which are listed apart."""
@@ -100,6 +102,31 @@ class Corpus:
     def targets(self) -> list[str]:
         return sorted({target for _, _, target in self.pairs})
 
+    def leave_out_untranslated(self) -> int:
+        """Remove messages that a catalogue has in the source's language, and count them.
+
+        Such a message is equal to its source, and most other languages have a translation: it is no name.
+        """
+        equal, translated = Counter[str](), Counter[str]()
+        for found in self.pairs.values():
+            for source, translation in found.items():
+                (equal if is_equal(source, translation) else translated)[source] += 1
+        left = 0
+        for found in self.pairs.values():
+            untranslated = [
+                source
+                for source, translation in found.items()
+                if is_equal(source, translation) and translated[source] >= TRANSLATED_IN * equal[source]
+            ]
+            for source in untranslated:
+                del found[source]
+            left += len(untranslated)
+        return left
+
+
+def is_equal(source: str, translation: str) -> bool:
+    return source.casefold() == translation.casefold()
+
 
 def read_corpus(folder: Path, programs: Iterable[str]) -> Corpus:
     """The translations below `folder`; of all programs where none is named. Exits where there are none."""
@@ -121,6 +148,7 @@ Row = tuple[str, str, str, str]
 
 
 def read_mo(path: Path) -> Iterator[Row]:
+    """Entries without plural forms: one form is right for some numbers alone, and may lack the number."""
     if target := language_of(path):
         try:
             with path.open("rb") as file:
@@ -128,21 +156,21 @@ def read_mo(path: Path) -> Iterator[Row]:
         except (LookupError, ValueError, OSError) as error:
             print(f"{path} is left out: {error!r}")
             return
-        for key, translation in catalogue.items():
-            source = key[0] if isinstance(key, tuple) else key
-            yield "en", target, source.rpartition("\x04")[2], translation
+        for source, translation in catalogue.items():
+            if not isinstance(source, tuple):
+                yield "en", target, source.rpartition("\x04")[2], translation
 
 
-_PO_FIELD = re.compile(r'^(msgid|msgstr(?:\[0\])?) ((?:"(?:[^"\\\n]|\\.)*"\s*)+)', re.MULTILINE)
+_PO_FIELD = re.compile(r'^(msgid|msgstr) ((?:"(?:[^"\\\n]|\\.)*"\s*)+)', re.MULTILINE)
 
 
 def read_po(path: Path) -> Iterator[Row]:
-    """Entries that are not marked as fuzzy; of plural forms the first."""
+    """Entries that are not marked as fuzzy, and without plural forms."""
     if target := language_of(path):
         for entry in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")):
             if "#, fuzzy" in entry:
                 continue
-            found = {name[:6]: ast.literal_eval(f"({text})") for name, text in _PO_FIELD.findall(entry)}
+            found = {name: ast.literal_eval(f"({text})") for name, text in _PO_FIELD.findall(entry)}
             if found.get("msgid") and found.get("msgstr"):
                 yield "en", target, found["msgid"], found["msgstr"]
 
@@ -387,6 +415,7 @@ def measure_packaged(options: argparse.Namespace) -> dict[str, Any]:
 
 def measure_corpus(options: argparse.Namespace) -> dict[str, Any]:
     corpus = read_corpus(options.folder, options.programs)
+    untranslated = corpus.leave_out_untranslated()
     targets = [target for target in corpus.targets() if not options.languages or target in options.languages]
     served = tuple(profiles()[options.profile].languages)
     samples = list(samples_of(corpus, targets, options.number, Detector(served)))
@@ -398,6 +427,7 @@ def measure_corpus(options: argparse.Namespace) -> dict[str, Any]:
         "targets": targets,
         "served": served,
         "pairs": len(right),
+        "left_in_source_language": untranslated,
         "cpu_us": time_checks(right, options.repeats),
         "shares": [
             {

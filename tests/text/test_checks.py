@@ -63,6 +63,34 @@ def sentences_dropped(source: str, output: str) -> bool:
         ("mail me@a.com", "メールは me@a.com まで", ()),
         ("mail me@a.com", "メールして", ("me@a.com",)),
         ("100% sure, aa < b", "確実", ()),
+        ("%s in %s", "en %2$s, %1$s", ()),
+        ("%s in %s", "en %2$s, %2$s", ("%s",)),
+        ("%1$s in %2$s", "%1$s, %1$s", ("%2$s",)),
+        ("%d files", "%'d файла", ()),
+        ("%d files", "%s файла", ("%d",)),
+        ("%s files", "% s файла", ("%s",)),
+        ("at %l:%M %p", "à %H:%M", ()),
+        ("line<br>", "行<br/>", ()),
+        ("line<br /><br />", "行<br/>", ("<br/>",)),
+        ("/Buddies/Join a Chat...", "/Znajomi/Dołącz do konferencji…", ()),
+        ("/Buddies/Join a Chat...", "Dołącz do konferencji…", ("/Buddies/Join",)),
+        ("/Users/Shared", "/Benutzer/Geteilt", ("/Users/Shared",)),
+        ("the --retry switch", "опцията „--retry“", ()),
+        ("the --retry switch", "опцията „--retry-all“", ("--retry",)),
+        ("no /tmp here", "няма „/tmp“", ()),
+        ("bad `%s'", "mauvais `%s`", ()),
+        ("%s is `%s`", "`%s` est", ("%s",)),
+        ('<a href="%1">%1</a>', '<a href="%1"><a href="%1"></a>', ("%1",)),
+        ("see bugs.kde.org", "http://bugs.kde.org をご覧ください", ()),
+        ("-d, --dir <dir>  a <dir>", "-d, --dir <папка>  <папка>", ()),
+        ("-d, --dir <dir>  a folder", "-d, --dir  папка", ("<dir>",)),
+        ("Usage: BAN <mask>", "Brug: BAN <maske>", ()),
+        ("Hello <name>", "Bonjour <nom>", ("<name>",)),
+        ("the person&#8217;s page", "страница персони", ()),
+        ("&quot;safe&quot;", "„безопасно“", ()),
+        ("&quot;safe&quot;", "&quot;безопасно", ("&quot;",)),
+        ("&quot;safe&quot;", "&quote;безопасно", ("&quot;", "&quot;")),
+        ("AA &amp; B &lt;c&gt;", "Z", ("&amp;", "&lt;", "&gt;")),
     ],
 )
 def test_placeholders(source: str, output: str, missing: tuple[str, ...]) -> None:
@@ -88,6 +116,8 @@ def test_placeholders(source: str, output: str, missing: tuple[str, ...]) -> Non
         ("३५ किताबें", "35 books"),
         ("3 people", "three people"),
         ("12月", "December"),
+        ("in the 16th century", "el segle XVI"),
+        ("in the 14th century", "1300-luvulla"),
         ("https://a.com/12345 {42}", "x"),
         ("+1 (555) 010-9999", "+1 (555) 010-9999"),
         ("no numbers", "none"),
@@ -101,6 +131,7 @@ def test_a_number_written_otherwise_is_not_lost(source: str, output: str) -> Non
     ("check", "source", "output", "found"),
     [
         (numbers_lost, "invoice 4711", "Rechnung", ("4711",)),
+        (numbers_lost, "in the 16th century", "el segle XV", ("16",)),
         (numbers_lost, "invoice 4711", "Rechnung 4712", ("4711",)),
         (numbers_lost, "1,234 people", "234人", ("1,234",)),
         (numbers_lost, "3.5 km", "three kilometres", ("3.5",)),
@@ -218,6 +249,8 @@ def test_laughter_emphasis_rulers_choruses_and_long_texts_are_no_repetition(sour
         (GERMAN, "I will be home a little later.", ("de", "en"), False),
         (GERMAN, GERMAN, ("de", "de-AT"), False),
         ("haha serio?", "haha serio?", ("pl", "en"), False),
+        ("Enhanced Metafile (*.emf)", "Enhanced Metafile (*.emf)", ("en", "ro"), False),
+        ("web family tree format", "Web Family Tree-format", ("en", "nb"), False),
         ("Johann Sebastian Bach", "Johann Sebastian Bach", ("de", "en"), False),
         ("https://example.com/a/b/c/d 123 😀", "https://example.com/a/b/c/d 123 😀", ("de", "en"), False),
         ("Selamat pagi semua orang", "Selamat pagi semua orang", ("id", "ms"), False),
@@ -485,10 +518,12 @@ def test_the_benchmark_measures_files_of_translations(tmp_path: Path, capsys: py
         (museum, "Le musée est ouvert seulement le dimanche.", "en", "fr"),
         (SHOP["en"], SHOP["fr"], "en", "fr"),
         (SHOP["en"], SHOP["de"], "en", "de"),
+        (SHOP["en"], SHOP["en"], "en", "he"),
     ]
     (program / "lines.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
     (program / "de.po").write_text(
-        f'msgid ""\nmsgstr ""\n\nmsgid "{museum}"\nmsgstr "Das Museum ist "\n"nur sonntags geöffnet."\n',
+        f'msgid ""\nmsgstr ""\n\nmsgid "{museum}"\nmsgstr "Das Museum ist "\n"nur sonntags geöffnet."\n'
+        '\nmsgid "%d new file"\nmsgid_plural "%d new files"\nmsgstr[0] "eine neue Datei"\nmsgstr[1] "%d neue Dateien"\n',
         encoding="utf-8",
     )
     out = tmp_path / "results.json"
@@ -497,6 +532,7 @@ def test_the_benchmark_measures_files_of_translations(tmp_path: Path, capsys: py
     assert results == json.loads(capsys.readouterr().out.splitlines()[-1])
     found = {one["case"]: one["longer"][0] / one["longer"][1] for one in results["shares"] if one["longer"][1]}
     assert results["pairs"] == 4
+    assert results["left_in_source_language"] == 1
     assert found["right"] == found["right, any check"] == 0
     assert found["copied"] == found["other language"] == 1
     assert results["cpu_us"]["wrong_language"] > 0

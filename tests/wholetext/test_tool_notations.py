@@ -83,6 +83,7 @@ def test_the_docs_list_each_tool() -> None:
         ("Use std::vector here:: now", "Use <x1/> here:: now"),
         ("The find_by_name of branch.autoSetup, --[no-]track and \\gset", "The <x1/> of <x2/>, <x3/> and <x4/>"),
         ("compiled as %sversion %s", "compiled as <x1/>version <x2/>"),
+        ("Error.~%Unable to open~%file", "Error.~%Unable to open~%file"),  # a line break of Lisp's
     ],
 )
 def test_tags_are_pairs(source: str, text: str) -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from html import unescape
 from itertools import pairwise
 from typing import Literal
 
@@ -310,12 +311,25 @@ def _line_breaks(text: str, *, wrapped: bool = False) -> list[int]:
 # ---- placeholders
 
 _WHITE_SPACE = re.compile(r"\s+")
+_CONVERSION = re.compile(r"%(?P<place>\d{1,2}\$)?[-+#' 0I]*(?P<rest>\d*(?:\.\d+)?[A-Za-z]{1,3})", re.ASCII)
+"""A conversion of C. Its arguments are numbered where another order needs that, and flags are those of a language."""
+_CLOCK = re.compile(r"(?=.*%[-_0^#EO]?[MIHlkp])(?:%[-_0^#EO]?[A-Za-z][^%\w]{0,3}){2,}", re.ASCII)
+"""A time of day as strftime writes it, which is a matter of the country: `%l:%M %p`, `%H.%M`."""
+_ARGUMENT = re.compile(r"<\s?[^\W\d_][^<>=/\n]{0,40}>")
+"""In the help of a command, what stands for a value is translated: `--dir <folder>`."""
+_USAGE = re.compile(r"(?<![^\s\[(])--?[A-Za-z]|\[<|>\.{3}|\busage:", re.IGNORECASE)
+_LABELS = re.compile(r"(?:/[A-Z][^/\n]*){2,}")
+"""A text of labels between slashes, such as a menu's: `/Buddies/Join a Chat...`. A path has no spaces, or small letters."""
+_MOST_REWRITTEN = 50
+"""An output that lacks more spans has lost them."""
 
 
 def placeholders_lost(source: str, output: str) -> tuple[str, ...]:
     """Return the fixed spans that occur less often in the output than in the source, in the source's order.
 
-    White space in a span is ignored: `<br />` equals `<br/>`, `{{ name }}` equals `{{name}}`.
+    White space in a span is ignored: `<br />` equals `<br/>`, `{{ name }}` equals `{{name}}`. A span counts as kept where its
+    text stands in the output beside characters by which it is no span there, and where it is written as the target language
+    needs it: `%2$s` for `%s`, and in the help of a command `<Datei>` for `<file>`.
     """
     ours, theirs = (
         [_WHITE_SPACE.sub("", text[start:stop]) for start, stop in spans(text)] for text in (source, output)
@@ -327,7 +341,73 @@ def placeholders_lost(source: str, output: str) -> tuple[str, ...]:
             remaining[span] -= 1
         else:
             missing.append(span)
-    return tuple(missing)
+    if not 0 < len(missing) <= _MOST_REWRITTEN:
+        return tuple(missing)
+    if " " in source and _LABELS.fullmatch(source) and output[:1] == "/" and output.count("/") == source.count("/"):
+        return tuple(span for span in missing if span[0] != "/")
+    known = frozenset(ours)
+    return tuple(_not_rewritten(missing, Counter(span for span in theirs if span not in known), source, output))
+
+
+def _not_rewritten(missing: list[str], new: Counter[str], source: str, output: str) -> Iterator[str]:
+    """Yield the spans that the output does not have in another form either. `new`: its spans that the source does not have."""
+    forms = Counter(_form(span, source) for span in _rewritten(new, output))
+    rest = _only(output, new)
+    has_new_entity = any(span.startswith("&") for span in new)
+    for span in missing:
+        form, place = _form(span, source), _place_of(span, rest)
+        if forms[form] > 0:
+            forms[form] -= 1
+        elif place is not None:
+            rest = f"{rest[: place.start()]} {rest[place.end() :]}"
+        elif not _is_punctuation(span) or span in output or has_new_entity:
+            yield span
+
+
+def _rewritten(new: Counter[str], output: str) -> Iterator[str]:
+    """Yield what may be a span of the source in another form; a numbered argument once."""
+    for span, times in new.items():
+        found = _CONVERSION.fullmatch(span)
+        yield from [span] * (1 if found and found["place"] else times)
+    yield from (found[0] for found in _ARGUMENT.finditer(_only(output, new)) if found[0] not in new)
+
+
+def _form(span: str, source: str) -> str:
+    """Return what is the same in each way of writing a span. The output may number arguments that the source does not."""
+    if found := _CONVERSION.fullmatch(span):
+        place = found["place"] or ""
+        return f"%{place if f'%{place}' in source else ''}{found['rest']}"
+    if _CLOCK.fullmatch(span):
+        return "a time"
+    if _ARGUMENT.fullmatch(span) and _USAGE.search(source) and "</" not in source:
+        return "an argument"
+    return span.replace("/>", ">")
+
+
+def _is_punctuation(span: str) -> bool:
+    """Whether it is an entity of a quotation mark or a space, which another language writes otherwise or not at all."""
+    sign = unescape(span) if span[0] == "&" else ""
+    return len(sign) == 1 and sign != "&" and unicodedata.category(sign)[0] in "PZ"
+
+
+def _only(text: str, new: Collection[str]) -> str:
+    """Replace the spans that are not among `new` by spaces."""
+    parts: list[str] = []
+    end = 0
+    for start, stop in spans(text):
+        if _WHITE_SPACE.sub("", text[start:stop]) not in new:
+            parts.append(text[end:start])
+            end = stop
+    return " ".join([*parts, text[end:]])
+
+
+def _place_of(span: str, text: str) -> re.Match[str] | None:
+    """Find a span that stands by itself: neither within a longer word, name or path, nor within a longer number."""
+    is_word, is_number = span[-1].isalpha(), span[-1].isdecimal()
+    before = r"(?<![A-Za-z0-9-])" if span[0].isalnum() or span[0] == "-" else ""
+    after = r"(?![./?#-][\w/])" if is_word or is_number or span[-1] == "/" else ""
+    after += "(?![A-Za-z])" * is_word + r"(?!\d)" * is_number
+    return re.search(f"{before}{re.escape(span)}{after}", text)
 
 
 # ---- copies of the source
@@ -348,6 +428,10 @@ _SIBLINGS = (
 _IDEOGRAPHS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 
+_FILE_PATTERN = re.compile(r"\*\.\w")
+"""The names of files that a format has, behind the format's own name: `Enhanced Metafile (*.emf)`."""
+
+
 class CopiedLetters:
     """Collects whether all segments were copied. Short texts and names may correctly be the same in both languages."""
 
@@ -363,8 +447,8 @@ class CopiedLetters:
             return
         letters = _letters(source)
         self._differs = letters != _letters(output)
-        self._letters += len(letters)
-        words = [word for word in source.split() if any(map(str.isalpha, word))]
+        self._letters += sum(map(len, letters))
+        words = [word for word in source.split() if any(map(str.isalpha, word)) and not _FILE_PATTERN.search(word)]
         self._words += len(words)
         self._title = (
             self._title and all(any(map(str.isupper, word)) for word in words) and not _IDEOGRAPHS.search(source)
@@ -376,8 +460,10 @@ class CopiedLetters:
         return self._letters >= _MIN_COPIED_LETTERS and not self._differs and not is_name
 
 
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalpha, without_spans(text).casefold()))
+def _letters(text: str) -> list[str]:
+    """Return the letters of each word; who writes `GEDCOM-import` for `GEDCOM import` has translated it."""
+    words = ("".join(filter(str.isalpha, word)) for word in without_spans(text).casefold().split())
+    return [*filter(None, words)]
 
 
 @lru_cache(maxsize=4096)
@@ -416,7 +502,24 @@ def numbers_lost(source: str, output: str) -> tuple[str, ...]:
         return ()
     key = _significant if _SCALE.search(source) or _SCALE.search(output) else _value
     present = {key(digits) for number in _numbers(output) for digits in (number, *_DIGITS.findall(number))}
-    return tuple(number for number in numbers if not _is_present(number, present, key))
+    centuries = _centuries(source, output) if "th" in source else ()
+    return tuple(number for number in numbers if not _is_present(number, present, key) and number not in centuries)
+
+
+def _centuries(source: str, output: str) -> Collection[str]:
+    """Return the source's English ordinals of centuries that the output has in Roman numerals, or as years: XVI, the 1500s."""
+    ordinals = {found[1] for found in _CENTURY.finditer(source)}
+    words = set(_ROMAN.findall(output))
+    return {one for one in ordinals if _roman(int(one)) in words or f"{int(one) - 1}00" in output}
+
+
+_CENTURY = re.compile(r"(?<!\d)(\d\d)th\b", re.ASCII)
+_ROMAN = re.compile(r"\b[IVX]+\b")
+
+
+def _roman(number: int) -> str:
+    tens, ones = divmod(number, 10)
+    return "X" * tens + ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")[ones]
 
 
 _AFTERNOON = re.compile(r"\bp\.?m\b|午後|下午|晚上|오후|저녁|밤", re.IGNORECASE)

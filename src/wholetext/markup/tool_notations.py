@@ -167,7 +167,7 @@ NOTATIONS: tuple[ToolNotation, ...] = (
     ),
     ToolNotation(
         "Drupal, LibreOffice", "placeholders",
-        r"(?<![\w%])%(?:[a-z]{3,32}(?:_[a-z]{1,32}){0,4}|[A-Z]{4,32}(?:_[A-Z]{1,32}){0,4})(?![\w%-])",
+        r"(?<![\w%~])%(?:[a-z]{3,32}(?:_[a-z]{1,32}){0,4}|[A-Z]{4,32}(?:_[A-Z]{1,32}){0,4})(?![\w%-])",
         ("%name", "%file_name", "%PRODUCTNAME"), "https://api.drupal.org/api/drupal/core!lib!Drupal!Component!Render!FormattableMarkup.php",
     ),
     ToolNotation(
@@ -257,7 +257,7 @@ _NO_KEY = re.compile(  # of a menu's label, which stands before a letter
     rf"(?<![{_W}&])(?:&#|&[0-9](?=[a-z])|(?:{_COLOUR.pattern})(?:{_COLOUR.pattern}|(?=[^\sa-z;=])))"
 )
 _CONVERSION = re.compile(r"(?<!%)%[sd](?![\w%])")
-_CAPITALIZED = re.compile(r"(?<![\w%])(?<!\d[ \u00a0])%[A-Z]{1,8}[a-z][A-Za-z]{1,31}(?![\w%-])")
+_CAPITALIZED = re.compile(r"(?<![\w%~])(?<!\d[ \u00a0])%[A-Z]{1,8}[a-z][A-Za-z]{1,31}(?![\w%-])")
 _BEFORE_WORD = re.compile(r"(?<!%)%[sd](?=[a-z]{2,32}(?![a-z_]))")
 
 
