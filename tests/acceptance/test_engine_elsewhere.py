@@ -63,6 +63,15 @@ async def test_a_server_without_an_engine_translates_with_vllm_serve(tmp_path: P
             assert await server.end() == 0
 
 
+async def _engines_of(http: httpx.AsyncClient) -> list[dict[str, Any]]:
+    return (await http.get("/v1/stats")).json()["engine"]["remote"]
+
+
+async def _all_answer(http: httpx.AsyncClient) -> None:
+    while any(one["fault"] for one in await _engines_of(http)):  # noqa: ASYNC110  # it asks each time
+        await asyncio.sleep(0.1)
+
+
 async def test_no_call_is_lost_while_one_of_two_engines_is_killed_twice(tmp_path: Path) -> None:
     engines = [EngineProcess(port) for port in free_ports(2)]
     numbers, answers, is_over = count(), list[tuple[str, str]](), asyncio.Event()
@@ -71,13 +80,6 @@ async def test_no_call_is_lost_while_one_of_two_engines_is_killed_twice(tmp_path
         while not is_over.is_set():
             text = f"Call {next(numbers)}: where is the station?"
             answers.append((text, str((await _translated(http, text))["text"])))
-
-    async def engines_of(http: httpx.AsyncClient) -> list[dict[str, Any]]:
-        return (await http.get("/v1/stats")).json()["engine"]["remote"]
-
-    async def all_answer(http: httpx.AsyncClient) -> None:
-        while any(one["fault"] for one in await engines_of(http)):  # noqa: ASYNC110  # it asks each time
-            await asyncio.sleep(0.1)
 
     async def more(calls: int) -> None:
         wanted = len(answers) + calls
@@ -89,7 +91,7 @@ async def test_no_call_is_lost_while_one_of_two_engines_is_killed_twice(tmp_path
             await engines[0].kill()
             await more(CALLS // 10)
             engines[0].start()
-            await all_answer(http)
+            await _all_answer(http)
         await more(CALLS // 5)
         is_over.set()
 
@@ -98,11 +100,11 @@ async def test_no_call_is_lost_while_one_of_two_engines_is_killed_twice(tmp_path
         await until(lambda: all(one.listens for one in engines), "the engines", deadline_s=START_S)
         with ServerProcess(tmp_path, *flags) as server:
             async with httpx.AsyncClient(base_url=await server.listening(), timeout=START_S) as http:
-                await all_answer(http)
+                await _all_answer(http)
                 await asyncio.gather(*(client(http) for _ in range(CLIENTS)), killer(http))
                 assert len(answers) == next(numbers)
                 assert answers == [(text, pseudolocalized(text)) for text, _ in answers]
-                losses = (await engines_of(http))[0]["losses"]
+                losses = (await _engines_of(http))[0]["losses"]
                 assert losses >= 2  # under load one may be late once more
                 shown = (await http.get("/metrics")).text
                 assert f'dragoman_remote_engine_losses_total{{url="{engines[0].url}"}} {losses}.0' in shown
