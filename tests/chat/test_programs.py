@@ -56,7 +56,15 @@ PARTS = [path for path in (DEVELOPMENT, *HELD_OUT.values()) if path.exists()]
 def test_the_list_of_programs() -> None:
     names = [one["program"] for one in programs.programs()]
     assert len(names) == len({name.lower() for name in names})
-    assert Counter(one.get("list", 1) for one in programs.programs()) == {1: 107, 2: 82, 3: 72, 4: 64, 5: 79, 6: 56, 7: 77}
+    assert Counter(one.get("list", 1) for one in programs.programs()) == {
+        1: 107,
+        2: 82,
+        3: 72,
+        4: 64,
+        5: 79,
+        6: 56,
+        7: 77,
+    }
     for one in programs.programs():
         hashed = int(sha256(one["program"].encode()).hexdigest(), 16)
         assert one["held_out"] == (hashed % DIVISORS[one.get("list", 1)] == 0)
