@@ -284,6 +284,25 @@ def test_the_end_of_a_text_is_no_instruction(end: str, request_: str) -> None:
     assert copied(task(request_ + text, None, system)) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Usage:\n  foo [options] FILE",
+        "Packages that are not needed any more:\n%s",
+        "Replaces links by files that have the same content, and\nprint their names when they are done.",
+        "The command removes packages\nwith their dependencies.",
+    ],
+)
+def test_help_of_a_command_behind_an_instruction_is_a_text(text: str) -> None:
+    task = chat.parse([("user", f"Translate the following text to French:\n\n{text}")], None)
+    assert (task.texts, task.target) == ((text,), "fr")
+
+
+def test_a_label_that_the_instruction_names_is_no_text() -> None:
+    with pytest.raises(UnclearPrompt):
+        chat.parse([("user", 'Translate the msgid to French:\n\nmsgid:\n"""\nPress the button.\n"""')], None)
+
+
 def test_rules_behind_a_text_are_no_part_of_it() -> None:
     for rules in (
         "Requirements:\n1. Be exact\n2. Return only the translation, without notes",

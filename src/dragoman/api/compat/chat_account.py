@@ -89,6 +89,7 @@ _SHOWN_ANSWER = re.compile(
     r"(?P<sign>[\[{<]|\d{1,3}(?=[.):|\]]))",
     re.MULTILINE | re.IGNORECASE,
 )
+_SENTENCE_ENDS = re.compile(r"[.!?:;。！？：；…\"'”»」』`\])}>]\s*\Z")
 _THEN = re.compile(r"\s*(?:and\s+)?then\b", re.IGNORECASE)
 _LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
 _SEPARATING = re.compile(r"\s*[#%@^&|~]{2,24}\s*")
@@ -172,7 +173,7 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
     return (
         (_frame(text, lines) if is_own else None)
         or (next((line for line in lines if _SEPARATING.fullmatch(line)), None) if is_own else None)
-        or _labels(lines, is_own=is_own, is_behind=is_label)
+        or _labels(lines, about, is_own=is_own, is_behind=is_label)
         or (lines[0] if _are_marked(lines) and (words("items").search(about) or _are_numbered(lines)) else None)
         or _besides(text)
         or _elements_around(text)
@@ -211,8 +212,9 @@ def _frame(text: str, lines: Sequence[str]) -> str | None:
     return signs[0] if len(lines) > 1 and signs and not text.lstrip().startswith("---\n") else None
 
 
-def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | None:
-    """A label before the text or behind it. `is_behind`: the text stands behind a label already."""
+def _labels(lines: Sequence[str], about: str, *, is_own: bool, is_behind: bool) -> str | None:
+    """A label before the text or behind it. `is_behind`: the text stands behind a label already, so that one alone in its
+    first line is the text's own ("Usage:"), unless the instruction has its name."""
     labels = [_LABEL.match(line) for line in lines]
     prefix = _PREFIX.match(lines[0])
     is_language = labels[0] is not None and label_kind(labels[0]["name"]) == "language"
@@ -234,10 +236,10 @@ def _labels(lines: Sequence[str], *, is_own: bool, is_behind: bool) -> str | Non
     if labels[0] is None:
         return None
     name, rest = labels[0]["name"], labels[0]["rest"].strip()
-    is_alone = len(lines) > 1 and not rest
     is_known = kinds[0] in ("text", "answer") and (is_own or _LABEL_WITHIN.search(rest) is None)
     speaks = words("asks").search(name) is not None and not chat_languages.begins(name)
-    is_other = is_own and (speaks or kinds[0] == "language" or is_alone or not is_behind)
+    is_named = len(lines) > 1 and not rest and name.strip(" *") in about
+    is_other = is_own and (speaks or kinds[0] == "language" or is_named or not is_behind)
     if is_known or is_other or (is_own and _QUOTED.fullmatch(rest) is not None):
         return lines[0]
     return lines[0] if is_record and kinds[0] is not None else None
@@ -293,7 +295,7 @@ def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
         is_order = words("rule").match(line.lstrip(" -*#")) is not None
         if is_own and is_order and words("manner").search(line) is not None:
             return line
-        if is_own and line is lines[-1] and len(lines) > 1 and _is_order(line):
+        if is_own and line is lines[-1] and len(lines) > 1 and _is_order(line) and not _goes_on(lines[-2], line):
             return line
         if is_own and line is lines[0] and len(lines) > 1 and _is_order(line) and words("solely").search(line):
             return line
@@ -305,6 +307,11 @@ def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
         if is_rule or (is_request and words("text").search(line) is not None):
             return line
     return None
+
+
+def _goes_on(before: str, line: str) -> bool:
+    """Whether a line is the rest of a sentence that the line before it begins."""
+    return line.lstrip()[:1].islower() and _SENTENCE_ENDS.search(before) is None
 
 
 def _is_for_another(line: str, target: str) -> bool:
