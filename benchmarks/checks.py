@@ -6,9 +6,10 @@
 DIR holds translations by people, a folder for each program: gettext catalogues (`.mo` and `.po`, of which the path names the
 language), or TSV files: text, translation, source and target language. A translation is right
 by definition, so that each finding is a false alarm. Left out are messages that a catalogue has in English while most other
-languages translate them, and those with plural forms, of which one may lack the number. The source itself, another message, one with half of the source's words and a translation into another language of the same script
-are wrong outputs, which have to be found. Close languages are listed apart. Checks are timed in CPU time of this process. The
-last line is one JSON document.
+languages translate them, and those with plural forms, of which one may lack the number. The source itself, another message,
+one with half of the source's words and a translation into another language of the same script are wrong outputs, which have
+to be found. Close languages are listed apart. Checks are timed in CPU time of this process. The last line is one JSON
+document.
 """
 
 from __future__ import annotations

@@ -267,11 +267,8 @@ class Planner:
         given, options = request.options, NO_OPTIONS
         if given.context or given.instructions or given.formality != "default":
             options = PromptOptions(context=given.context, formality=given.formality, instructions=given.instructions)
-        jobs, passage, times = (
-            list[TextJob](),
-            Passage(),
-            Counter(request.texts[: request.sampled_from] if request.follows else ()),
-        )
+        jobs, passage = list[TextJob](), Passage()
+        times = Counter(request.texts[: request.sampled_from] if request.follows else ())
         for index, text in enumerate(request.texts):
             if not (request.follows and request.follows[index]):
                 passage = Passage()
