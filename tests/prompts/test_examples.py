@@ -114,7 +114,7 @@ def test_the_number_of_an_examples_tokens_is_known_before_it_is_in_a_prompt(
         options = PromptOptions(formality=chosen.choice(("default", "more")), context=chosen.choice((None, "Said.")))
         without = len(encoder.encode(text, "en", "de", options).token_ids)
         prompt = encoder.encode(text, "en", "de", replace(options, examples=tuple(examples)))
-        estimate = sum(encoder.example_tokens(one, "en", "de", options) for one in examples)
+        estimate = encoder.example_tokens(examples, "en", "de", options)
         assert abs(len(prompt.token_ids) - without - estimate) <= 4 * number
         assert abs(prompt.source_tokens - encoder.tokenizer.count(text)) <= 3
 

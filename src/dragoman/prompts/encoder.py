@@ -54,6 +54,8 @@ class _Run:
     prefix: bool  # the tokenizer puts a space before it
     strip_left: bool  # the control token before it absorbs white space
     strip_right: bool
+    has_text: bool = False  # the text to translate is in it
+    overhead: int = 0  # the number of its ids with empty slots
 
     def fill(self, values: Mapping[str, str]) -> str:
         filled = "".join(part if isinstance(part, str) else values[part.name] for part in self.parts)
@@ -103,15 +105,18 @@ class PromptEncoder:
         values = slot_values(self.profile, template, text, target, options)
         if options.examples:
             turns = self._turns(source, target, options)
-            plan = self._plan(template, source, target, turns)
-            values |= example_values(self.profile, turns, target, options)
+            plan = self._plan(template, source, target, tuple(turn for turn, _ in turns))
+            values |= example_values(self.profile, turns, target, options.examples)
         else:
-            plan = self._plan(template, source, target)
+            plan = self._plan(template, source, target, ())
         ids: list[int] = []
+        source_tokens = 0
         for item in plan.items:
-            ids.extend(self._encode_run(item, item.fill(values)) if isinstance(item, _Run) else item)
-        source_tokens = len(ids) - plan.overhead
-        if options.examples or not template.slots.isdisjoint(SLOTS):
+            own = self._encode_run(item, item.fill(values)) if isinstance(item, _Run) else item
+            ids.extend(own)
+            if isinstance(item, _Run) and item.has_text:
+                source_tokens += len(own) - item.overhead
+        if not template.slots.isdisjoint(SLOTS):
             source_tokens = self.tokenizer.count(values["text"])
         return Prompt(tuple(ids), max(source_tokens, 1))
 
@@ -137,7 +142,7 @@ class PromptEncoder:
         """Return the number of a prompt's ids that are not the text's, give or take one where text and template meet."""
         template = self._template(source, target, options)
         if template.slots.isdisjoint(SLOTS):
-            return self._plan(template, source, target).overhead
+            return self._plan(template, source, target, ()).overhead
         return len(self.encode("", source, target, options).token_ids)
 
     def render(self, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> str:
@@ -145,8 +150,8 @@ class PromptEncoder:
         template = self._template(source, target, options)
         turns = self._turns(source, target, options)
         values = slot_values(self.profile, template, text, target, options)
-        values |= example_values(self.profile, turns, target, options)
-        parts = render_parts(self.profile, self.tokenizer, template, source, target, turns)
+        values |= example_values(self.profile, turns, target, options.examples)
+        parts = render_parts(self.profile, self.tokenizer, template, source, target, [turn for turn, _ in turns])
         return "".join(part if isinstance(part, str) else values[part.name] for part in parts)
 
     def answer(
@@ -164,33 +169,39 @@ class PromptEncoder:
 
     def example_tokens(
         self,
-        example: Example,
+        examples: Sequence[Example],
         source: str | None,
         target: str,
         options: PromptOptions = NO_OPTIONS,
         *,
         at_most: bool = False,
     ) -> int:
-        """Return the number of a prompt's ids that one example takes, give or take some where it meets the template.
+        """Return the number of a prompt's ids that examples take, give or take some where they meet the template.
 
         `at_most`: a number that it does not exceed, for a small part of the time.
         """
-        given = replace(options, examples=(example,))
+        given = replace(options, examples=tuple(examples))
         turns = self._turns(source, target, given)
         template = self._template(source, target, options)
-        around = self._plan(template, source, target, turns).overhead
-        around -= self._plan(template, source, target).overhead
-        values = example_values(self.profile, turns, target, given)
+        around = self._plan(template, source, target, tuple(turn for turn, _ in turns)).overhead
+        around -= self._plan(template, source, target, ()).overhead
+        values = example_values(self.profile, turns, target, given.examples)
         count = most_tokens if at_most else self.tokenizer.count
         return around + sum(count(value) for value in values.values() if value)
 
-    def _turns(self, source: str | None, target: str, options: PromptOptions) -> tuple[ProfileTemplate, ...]:
-        """The templates of the examples' turns: what belongs to the text alone is not asked of them."""
+    def _turns(
+        self, source: str | None, target: str, options: PromptOptions
+    ) -> Sequence[tuple[ProfileTemplate, PromptOptions]]:
+        """The template and the options of each example's turns: what belongs to the text alone is not asked of them."""
         if not options.examples:
             return ()
-        own = [replace(options, context=None, terms=(), examples=(), marks=marks) for marks in (False, True)]
-        templates = [self._template(source, target, one) for one in (own if options.marks else own[:1])]
-        return tuple(templates[options.marks and has_marks(one.source)] for one in options.examples)
+        own = replace(options, context=None, terms=(), examples=(), marks=False)
+        plain = self._template(source, target, own), own
+        if not options.marks:
+            return [plain] * len(options.examples)
+        own = replace(own, marks=True)
+        marked = self._template(source, target, own), own
+        return [marked if has_marks(one.source) else plain for one in options.examples]
 
     def _template(self, source: str | None, target: str, options: PromptOptions) -> ProfileTemplate:
         key = (source, target, options.reworded, _NOTHING_GIVEN if options is NO_OPTIONS else options.given)
@@ -206,7 +217,7 @@ class PromptEncoder:
         return ids
 
     def _build_text_plan(
-        self, template: ProfileTemplate, source: str | None, target: str, turns: tuple[ProfileTemplate, ...] = ()
+        self, template: ProfileTemplate, source: str | None, target: str, turns: tuple[ProfileTemplate, ...]
     ) -> _Plan:
         """`turns`: the templates of the examples' turns."""
         return self._build_plan(render_parts(self.profile, self.tokenizer, template, source, target, turns))
@@ -226,11 +237,11 @@ class PromptEncoder:
                 items.append((self.tokenizer.control_id(controls[place - 1]),))
             if run_parts:
                 run = self._run(run_parts, controls, place)
+                empty = tuple(self._encode_run(run, run.fill_all("")))
                 has_slots = any(isinstance(part, Slot) for part in run_parts)
-                items.append(run if has_slots else tuple(self._encode_run(run, run.fill_all(""))))
-        overhead = sum(
-            len(self._encode_run(item, item.fill_all("")) if isinstance(item, _Run) else item) for item in items
-        )
+                has_text = _TEXT in run_parts
+                items.append(replace(run, has_text=has_text, overhead=len(empty)) if has_slots else empty)
+        overhead = sum(item.overhead if isinstance(item, _Run) else len(item) for item in items)
         return _Plan(tuple(_merged(items)), overhead)
 
     def _runs(self, parts: tuple[Part, ...]) -> tuple[list[tuple[Part, ...]], list[str]]:
@@ -337,21 +348,21 @@ def slot_values(
 
 
 def example_values(
-    profile: Profile, turns: Sequence[ProfileTemplate], target: str, options: PromptOptions
+    profile: Profile,
+    turns: Sequence[tuple[ProfileTemplate, PromptOptions]],
+    target: str,
+    examples: Sequence[Example],
 ) -> dict[str, str]:
     """Return the values of the slots of all examples, whose names end with the number of the example, from 1 on.
 
     Both halves are written as the text is: with the escapes of tags, and with marks in the profile's form.
     """
     values: dict[str, str] = {}
-    plain, marked = (replace(options, context=None, terms=(), examples=(), marks=marks) for marks in (False, True))
-    for number, (template, example) in enumerate(zip(turns, options.examples, strict=True), 1):
-        is_marked = options.marks and has_marks(example.source)
-        own = marked if is_marked else plain
+    for number, ((template, own), example) in enumerate(zip(turns, examples, strict=True), 1):
         translation = example.translation.strip() if profile.trim_text else example.translation
         translation = escape_tags(translation, template.tags) if template.tags else translation
         halves = slot_values(profile, template, example.source, target, own)
-        halves["answer"] = profile.marks.write(translation) if is_marked else translation
+        halves["answer"] = profile.marks.write(translation) if own.marks else translation
         values |= {f"{name}{number}": halves[name] for name in ("answer", *_slots_in(template.text))}
     return values
 

@@ -472,7 +472,7 @@ class Planner:
         if not self.prompts.takes_examples:
             return ()
         examples = reworded_examples(source, target)
-        needed = sum(self.prompts.example_tokens(one, source, target, options) + TOKENS_OF_A_JOINT for one in examples)
+        needed = self.prompts.example_tokens(examples, source, target, options) + TOKENS_OF_A_JOINT * len(examples)
         return examples if needed <= self._left_for_examples(job, shown, options) else ()
 
     def _left_for_examples(self, job: TextJob, shown: str, options: PromptOptions) -> int:
@@ -503,11 +503,11 @@ class Planner:
             given.setdefault((one.source, one.translation), one)
         nearest = [*given.values()]
         tokens = partial(self.prompts.example_tokens, source=source, target=target, options=options)
-        if sum(tokens(one, at_most=True) + TOKENS_OF_A_JOINT for one in nearest[:MOST_EXAMPLES]) <= left:
+        if tokens(nearest[:MOST_EXAMPLES], at_most=True) + TOKENS_OF_A_JOINT * MOST_EXAMPLES <= left:
             return tuple(reversed(nearest[:MOST_EXAMPLES]))
         chosen: list[Example] = []
         for example in nearest:
-            taken = tokens(example) + TOKENS_OF_A_JOINT
+            taken = tokens([example]) + TOKENS_OF_A_JOINT
             if taken <= left and len(chosen) < MOST_EXAMPLES:
                 chosen.append(example)
                 left -= taken
