@@ -8,11 +8,12 @@ Messages of catalogues (`dragoman eval --adapt`) are translated by servers that 
     dragoman, three examples      the same server; requests use the memory, which has the other messages of the catalogues
     dragoman, no confidence       without the tokens' log-probabilities
     dragoman, KV cache auto       with a KV cache for the texts that the first server has recorded
-    dragoman, two engines         two servers, each with an engine, on the same GPU (`--replicas 2/gpu`)
-    …, three examples             the same two; requests use the memory
+    dragoman, two engines         two servers, each with an engine, on the same GPU (`--replicas 2/gpu`); likewise four
+    …, three examples             the same servers; requests use the memory
     vllm serve                    the same prompts as token ids
     vllm serve, three examples    the same prompts with the same three examples
     dragoman before vllm serve    a dragoman without an engine in front of it (`--engine-url`)
+    four dragomans before …       the same with `--replicas 4`
 
 Each load is one closed loop: `--warmup` seconds, then `--window` seconds in which answers count. All are sent the same texts.
 `--servers` chooses some of them. At the end some texts are sent to the first server twice, and to the two engines: how many
@@ -57,9 +58,18 @@ _RECORDED = 400  # texts before the KV cache is sized by them
 _COMPARED = 500  # texts whose outputs are compared
 PLAIN, WITH_EXAMPLES, UNCALIBRATED = "dragoman", "dragoman, three examples", "dragoman, no confidence"
 SMALL, DIRECT, DIRECT_EXAMPLES = "dragoman, KV cache auto", "vllm serve", "vllm serve, three examples"
-ELSEWHERE = "dragoman before vllm serve"
+ELSEWHERE, FOUR_ELSEWHERE = "dragoman before vllm serve", "four dragomans before vllm serve"
 TWO, TWO_EXAMPLES = "dragoman, two engines", "dragoman, two engines, three examples"
-SERVERS = {"uncalibrated": UNCALIBRATED, "small": SMALL, "two": TWO, "vllm": DIRECT, "front": ELSEWHERE}
+FOUR, FOUR_EXAMPLES = "dragoman, four engines", "dragoman, four engines, three examples"
+SERVERS = {
+    "uncalibrated": UNCALIBRATED,
+    "small": SMALL,
+    "two": TWO,
+    "four": FOUR,
+    "vllm": DIRECT,
+    "front": ELSEWHERE,
+    "fronts": FOUR_ELSEWHERE,
+}
 """What is measured beside the first server, by the names of `--servers`."""
 BESIDE = {
     WITH_EXAMPLES: (PLAIN, DIRECT_EXAMPLES),
@@ -67,7 +77,10 @@ BESIDE = {
     SMALL: (PLAIN,),
     TWO: (PLAIN, DIRECT),
     TWO_EXAMPLES: (TWO, WITH_EXAMPLES, DIRECT_EXAMPLES),
+    FOUR: (PLAIN, TWO, DIRECT),
+    FOUR_EXAMPLES: (FOUR, WITH_EXAMPLES, DIRECT_EXAMPLES),
     ELSEWHERE: (DIRECT,),
+    FOUR_ELSEWHERE: (ELSEWHERE, DIRECT),
     DIRECT_EXAMPLES: (DIRECT,),
 }
 """What is compared with what, in the same turn."""
@@ -100,7 +113,7 @@ class Asker:
     def __init__(self, name: str, server: RunningServer, session: aiohttp.ClientSession, model: str) -> None:
         self.name, self.server = name, server
         self._session, self._model = session, model
-        self._has_examples = name in (WITH_EXAMPLES, TWO_EXAMPLES, DIRECT_EXAMPLES)
+        self._has_examples = name in (WITH_EXAMPLES, TWO_EXAMPLES, FOUR_EXAMPLES, DIRECT_EXAMPLES)
         self.is_vllm = name in (DIRECT, DIRECT_EXAMPLES)
 
     def body(self, text: Text, stop_ids: Sequence[int]) -> tuple[str, dict[str, Any]]:
@@ -215,7 +228,7 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
     own = {**engine, "model": options.model, "profile": options.profile}
     traffic = {"traffic-folder": str(logs / "traffic")}
     memory = {"storage-url": f"sqlite:///{logs}/dragoman.db"}
-    of_two = {"storage-url": f"sqlite:///{logs}/two.db"}
+    of_two, of_four = ({"storage-url": f"sqlite:///{logs}/{name}.db"} for name in ("two", "four"))
 
     async with AsyncExitStack() as stack:
         timeout = aiohttp.ClientTimeout(total=120)
@@ -241,16 +254,19 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
             UNCALIBRATED: dragoman(UNCALIBRATED, **{"token-logprobs": "false"}),
             SMALL: dragoman(SMALL, **{"kv-cache-memory-bytes": "auto"}, **traffic),
             TWO: dragoman(TWO, replicas="2/gpu", **of_two),
+            FOUR: dragoman(FOUR, replicas="4/gpu", **of_four),
             DIRECT: vllm_serve(DIRECT, options.model, {**engine, "disable-uvicorn-access-log": True}),
         }
         servers = {name: await started(name, commands[name]) for name in commands if name in options.servers}
-        if TWO in options.servers:
-            await remember(session, servers[TWO].url, memories)
-        if ELSEWHERE in options.servers:
-            url = servers[DIRECT].url
-            front = {"model": options.model, "profile": options.profile, "engine-url": url, "remote-slots": 1024}
-            servers[ELSEWHERE] = await started(ELSEWHERE, dragoman_serve(ELSEWHERE, front, logs / "front.log"))
-        more = {TWO: TWO_EXAMPLES, DIRECT: DIRECT_EXAMPLES}
+        for name in servers.keys() & {TWO, FOUR}:
+            await remember(session, servers[name].url, memories)
+        for name, several in ((ELSEWHERE, {}), (FOUR_ELSEWHERE, {"replicas": "4"})):
+            if name in options.servers:
+                url = servers[DIRECT].url
+                front = {"model": options.model, "profile": options.profile, "engine-url": url, "remote-slots": 1024}
+                log = logs / f"{name.replace(' ', '-')}.log"
+                servers[name] = await started(name, dragoman_serve(name, {**front, **several}, log))
+        more = {TWO: TWO_EXAMPLES, FOUR: FOUR_EXAMPLES, DIRECT: DIRECT_EXAMPLES}
         askers += [
             Asker(way, server, session, options.model)
             for name, server in servers.items()
@@ -357,7 +373,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--servers",
         type=lambda text: [SERVERS[name] for name in text.split(",")],
         default=[*SERVERS.values()],
-        help=f"some of {', '.join(SERVERS)}; front needs vllm",
+        help=f"some of {', '.join(SERVERS)}; front and fronts need vllm",
     )
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--warmup", type=float, default=1.5, help="seconds")
