@@ -200,7 +200,7 @@ class _Reader:
             return
         self._copy(lines[0][0])
         yield from self._flush()
-        source = self._slice(lines[0][0], lines[-1][1])
+        source = self._masks.as_html(self._slice(lines[0][0], lines[-1][1]))
         if _COMMENT.fullmatch(source):
             self._copy(lines[-1][1])
             return
@@ -254,7 +254,7 @@ class _Reader:
 
     def _inline_html(self, start: int, end: int) -> None:
         self._place_gap(start)
-        source = self._slice(start, end)
+        source = self._masks.as_html(self._slice(start, end))
         tag = _TAG.match(source)
         pieces = tuple(self._tag_pieces(source)) if "=" in source else ()
         if tag is None or source.endswith("/>"):
