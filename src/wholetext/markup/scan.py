@@ -96,6 +96,8 @@ _CJK = re.compile(f"[{_CJK_LETTERS}]")
 _LINE_START = re.compile(r"(?:\A|\n)[ \t>]*+\Z")
 _MOST_INDENTATION = 60
 _REST_IS_BLANK = re.compile(r"[ \t]*+(?=\r?\n|\Z)")
+_ROW = re.compile(r"[ \t>]*+\|")
+_CELL_END = re.compile(r"(?<!\\)\|")
 _LINE_REST = re.compile(r"[^\r\n]*")
 _BLANK_LINE = r"\n[ \t>]*+\r?(?=\n|\Z)"
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
@@ -205,6 +207,7 @@ class Scan:
         self._pending: list[_Pending] = []
         self._closing: set[int] = set()  # places of the fences that end Markdown
         self._no_emphasis_until = 0
+        self._row_known_until, self._in_row = 0, False
         self._enclosed: list[str] = []  # open elements of HTML whose content is Markdown
         self._is_balanced = True  # no expression was left open so far
         self._forms: dict[str, Callable[[Notation, int, int], None]] = {
@@ -498,9 +501,19 @@ class Scan:
         if found is None or self._text[found.end() : found.end() + 1] == "(":
             return
         content = self._text[stop : found.start()]
+        if "|" in content and self._is_in_row(start) and _CELL_END.search(content):
+            return
         is_display = opening[-1] == "[" and self._is_alone(start, found.end())
         if _is_formula(content, display=is_display, in_brackets=opening[-1] == "["):
             self._put(start, found.end(), "line" if is_display else "word")
+
+    def _is_in_row(self, at: int) -> bool:
+        """Whether a line begins like a row of a table. What was looked at before is not looked at again."""
+        line_break = self._text.rfind("\n", self._row_known_until, at)
+        if line_break >= 0 or self._row_known_until == 0:
+            self._in_row = _ROW.match(self._text, line_break + 1) is not None
+        self._row_known_until = at
+        return self._in_row
 
     def _environment(self, row: Notation, start: int, stop: int) -> None:
         end = self._ends.environment(start)
