@@ -69,8 +69,8 @@ source, or with characters that files cannot have."""
 
 @dataclass(frozen=True, slots=True)
 class ReturnConflict:
-    """A segment that was changed here since a file was exported, and has another translation in the file: `segment` is as it was
-    here when the file came back, `returned` its translation in the file, which counts as `reviewed` or not."""
+    """A segment that was changed here since a file was exported, and has another translation in the file: `segment` is as it
+    was here when the file came back, `returned` its translation in the file, which counts as `reviewed` or not."""
 
     segment: StoredSegment
     returned: str
