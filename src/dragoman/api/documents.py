@@ -596,9 +596,8 @@ async def take_back(
     """The file of `…/result?format=xliff`, after a translator's tool changed it, whatever the Content-Type. Translations that
     the tool has changed are set, if they have the marks of their sources, and count as reviewed unless their state is `needs-…`
     or `new`; approved ones count as reviewed. What was changed here since the export stays, and is in `conflicts` where the
-    tool has changed it too. What another file of the same export has changed here stays, and is in `as_exported` where this file
-    has what was exported, whether it was set back there or never changed. A file with a source that is not the document's is
-    refused."""
+    tool has changed it too. What another file of the same export has changed here stays, and is in `as_exported` where this
+    file has what was exported, set back or never changed. A file with a source that is not the document's is refused."""
     documents = service.documents
     document = await documents.get(id, account)
     upload = service.memories.uploads.begin(account.id)
