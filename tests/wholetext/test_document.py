@@ -176,6 +176,8 @@ def markdown_documents(draw: st.DrawFn) -> str:
 @example("<div>\nhtml &lt; Start <b>html</b>\n</div>\n", [";*日"])
 @example("<div>\nStart\n</div>\n\nStart <b title='Start'>html</b>\n", ["日==(b)==é", "日~~(b)~~日"])
 @example("| Start `c d` | Start |\n|---|---|\n| Start | 1 |\n\n[r]: /u\n", ["]", "[_="])
+@example("1. Start **word**\n   Start <b>html</b>\n\n[r]: /u\n", ["]", "["])
+@example("Start **word** word  \nStart\n\n[r]: /u\n", ["[=", "]"])
 @MANY
 def test_a_translation_of_markdown_has_the_structure_of_its_source(document: str, new: list[str]) -> None:
     assert_structure_is_kept(document, lambda text: markdown.pieces(text, lambda _: ()), new)

@@ -29,7 +29,7 @@ from wholetext.markup.html import TagRules
 from wholetext.markup.marks import Block, Edge, Piece, Verbatim, Writer
 from wholetext.markup.masks import LINES, Masks, cut_at_lines
 from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
-from wholetext.markup.scan import QUOTE, notations
+from wholetext.markup.scan import QUOTE, may_begin_formula, notations
 from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS
 from wholetext.markup.spans import has_letters
 
@@ -495,6 +495,7 @@ class MarkdownNotation(SourceNotation):
                 written[at] = " " + written[at] if closes else written[at] + " "
         if self._context.dialect != "commonmark":
             _escape_notations(written, self._context.dialect)
+            _escape_lone_brackets(written)
 
     def _line(self, line: str, brackets: bool) -> str:
         raw = {sign for sign in self._context.raw if line.count(sign) == 1}
@@ -586,6 +587,26 @@ def _escape_notations(written: list[str], dialect: str) -> None:
             written[part] = text[:at] + _NOTATION_START.sub(_escaped, text[at : at + 2], count=1) + text[at + 2 :]
 
 
+def _escape_lone_brackets(written: list[str]) -> None:
+    """Write opening brackets as references, all in one way, where the block does not close one: behind a backslash it may
+    begin a formula of LaTeX, which a bracket of another block would end."""
+    opened: list[tuple[int, int]] = []
+    for part in range(0, len(written), 2):
+        for found in _ESCAPED_SIGN.finditer(written[part]):
+            if found[0][1] == "[":
+                opened.append((part, found.end()))
+            elif found[0][1] == "]" and opened:
+                opened.pop()
+    if any(may_begin_formula("".join((written[part][at:], *written[part + 1 :]))) for part, at in opened):
+        for part in range(0, len(written), 2):
+            written[part] = _ESCAPED_SIGN.sub(_as_reference, written[part])
+
+
+def _as_reference(found: re.Match[str]) -> str:
+    return f"&#{ord('[')};" if found[0][1] == "[" else found[0]
+
+
+_ESCAPED_SIGN = re.compile(r"\\[\s\S]")
 _NOTATION_START = re.compile(r"\\(?P<bracket>[\[(])|[!-/:-@\[-`{-~]")
 
 

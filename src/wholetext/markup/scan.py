@@ -96,8 +96,6 @@ _CJK = re.compile(f"[{_CJK_LETTERS}]")
 _LINE_START = re.compile(r"(?:\A|\n)[ \t>]*+\Z")
 _MOST_INDENTATION = 60
 _REST_IS_BLANK = re.compile(r"[ \t]*+(?=\r?\n|\Z)")
-_ROW = re.compile(r"[ \t>]*+\|")
-_CELL_END = re.compile(r"(?<!\\)\|")
 _LINE_REST = re.compile(r"[^\r\n]*")
 _BLANK_LINE = r"\n[ \t>]*+\r?(?=\n|\Z)"
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
@@ -207,7 +205,6 @@ class Scan:
         self._pending: list[_Pending] = []
         self._closing: set[int] = set()  # places of the fences that end Markdown
         self._no_emphasis_until = 0
-        self._row_known_until, self._in_row = 0, False
         self._enclosed: list[str] = []  # open elements of HTML whose content is Markdown
         self._is_balanced = True  # no expression was left open so far
         self._forms: dict[str, Callable[[Notation, int, int], None]] = {
@@ -501,19 +498,9 @@ class Scan:
         if found is None or self._text[found.end() : found.end() + 1] == "(":
             return
         content = self._text[stop : found.start()]
-        if "|" in content and self._is_in_row(start) and _CELL_END.search(content):
-            return
         is_display = opening[-1] == "[" and self._is_alone(start, found.end())
         if _is_formula(content, display=is_display, in_brackets=opening[-1] == "["):
             self._put(start, found.end(), "line" if is_display else "word")
-
-    def _is_in_row(self, at: int) -> bool:
-        """Whether a line begins like a row of a table. What was looked at before is not looked at again."""
-        line_break = self._text.rfind("\n", self._row_known_until, at)
-        if line_break >= 0 or self._row_known_until == 0:
-            self._in_row = _ROW.match(self._text, line_break + 1) is not None
-        self._row_known_until = at
-        return self._in_row
 
     def _environment(self, row: Notation, start: int, stop: int) -> None:
         end = self._ends.environment(start)
@@ -710,6 +697,11 @@ def _is_formula(content: str, *, display: bool, in_brackets: bool) -> bool:
     if in_brackets:
         return _OPERATION.search(content) is not None
     return bool(_OPERATION.search(content)) or not _PROSE.search(content)
+
+
+def may_begin_formula(text: str) -> bool:
+    """Whether a text behind `\\[` could be the beginning of what `_is_formula` finds."""
+    return _PROSE.search(text) is None or _COMMAND.search(text) is not None
 
 
 _NO_FORMULA = re.compile(r"\\[\[(]|^[ \t]*(?:[-=]{2,}|[-*+][ \t]|\d+[.)][ \t]|[#>|])", re.MULTILINE)
