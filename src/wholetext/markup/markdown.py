@@ -597,7 +597,11 @@ def _escape_lone_brackets(written: list[str]) -> None:
                 opened.append((part, found.end()))
             elif found[0][1] == "]" and opened:
                 opened.pop()
-    if any(may_begin_formula("".join((written[part][at:], *written[part + 1 :]))) for part, at in opened):
+    ends = (
+        *opened[:1],
+        *opened[-1:],
+    )  # behind the first is every command; behind the last is a word only if all have one
+    if any(may_begin_formula("".join((written[part][at:], *written[part + 1 :]))) for part, at in ends):
         for part in range(0, len(written), 2):
             written[part] = _ESCAPED_SIGN.sub(_as_reference, written[part])
 
