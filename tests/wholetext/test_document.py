@@ -177,6 +177,7 @@ def markdown_documents(draw: st.DrawFn) -> str:
 @example("<div>\nStart\n</div>\n\nStart <b title='Start'>html</b>\n", ["日==(b)==é", "日~~(b)~~日"])
 @example("| Start `c d` | Start |\n|---|---|\n| Start | 1 |\n\n[r]: /u\n", ["]", "[_="])
 @example("1. Start **word**\n   Start <b>html</b>\n\n[r]: /u\n", ["]", "["])
+@example("Start **word** ![alt](src)\n\n[r]: /u\n", ["][\u00e9="])
 @example("Start **word** word  \nStart\n\n[r]: /u\n", ["[=", "]"])
 @MANY
 def test_a_translation_of_markdown_has_the_structure_of_its_source(document: str, new: list[str]) -> None:

@@ -495,7 +495,7 @@ class MarkdownNotation(SourceNotation):
                 written[at] = " " + written[at] if closes else written[at] + " "
         if self._context.dialect != "commonmark":
             _escape_notations(written, self._context.dialect)
-            _escape_lone_brackets(written)
+            _escape_brackets(written)
 
     def _line(self, line: str, brackets: bool) -> str:
         raw = {sign for sign in self._context.raw if line.count(sign) == 1}
@@ -587,9 +587,10 @@ def _escape_notations(written: list[str], dialect: str) -> None:
             written[part] = text[:at] + _NOTATION_START.sub(_escaped, text[at : at + 2], count=1) + text[at + 2 :]
 
 
-def _escape_lone_brackets(written: list[str]) -> None:
-    """Write opening brackets as references, all in one way, where the block does not close one: behind a backslash it may
-    begin a formula of LaTeX, which a bracket of another block would end."""
+def _escape_brackets(written: list[str]) -> None:
+    """Write opening brackets as references where the block has such a one, and where it does not close one: behind a backslash
+    it may begin a formula of LaTeX, which a bracket of another block would end. A block has all of them in one way: else a
+    reader would not know in which to write them."""
     opened: list[tuple[int, int]] = []
     for part in range(0, len(written), 2):
         for found in _ESCAPED_SIGN.finditer(written[part]):
@@ -601,13 +602,18 @@ def _escape_lone_brackets(written: list[str]) -> None:
         *opened[:1],
         *opened[-1:],
     )  # behind the first is every command; behind the last is a word only if all have one
-    if any(may_begin_formula("".join((written[part][at:], *written[part + 1 :]))) for part, at in ends):
+    if any(_BRACKET_REFERENCE in text for text in written[::2]) or any(
+        may_begin_formula("".join((written[part][at:], *written[part + 1 :]))) for part, at in ends
+    ):
         for part in range(0, len(written), 2):
             written[part] = _ESCAPED_SIGN.sub(_as_reference, written[part])
 
 
+_BRACKET_REFERENCE = f"&#{ord('[')};"
+
+
 def _as_reference(found: re.Match[str]) -> str:
-    return f"&#{ord('[')};" if found[0][1] == "[" else found[0]
+    return _BRACKET_REFERENCE if found[0][1] == "[" else found[0]
 
 
 _ESCAPED_SIGN = re.compile(r"\\[\s\S]")
