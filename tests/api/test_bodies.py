@@ -272,6 +272,23 @@ def test_values_in_strings_do_not_count() -> None:
         parse_json(b'{"a": "' + b'\\"' * 50 + b'", "b": [' + b"[]," * 10 + b"1]}", 10)
 
 
+@pytest.mark.parametrize("text", ["[note] word, ", "[1] word, ", '{"a" he said, ', "[ja, nein, "])
+def test_a_text_with_many_commas_is_no_json_with_many_values(text: str) -> None:
+    for body in (text * 100, text + "\u65e5, " * 50_000):
+        with pytest.raises(InvalidJson):
+            parse_json(body.encode(), 10)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["[" + '"a, \\u65e5", ' * 20_000, "[" + '{"a": true}, ' * 9_000, "[" * 60_000, "[-1.5e10" + "\n, 2" * 40_000],
+)
+def test_json_with_many_values_has_too_many_wherever_its_beginning_is_cut(body: str) -> None:
+    for shift in range(30):
+        with pytest.raises(TooManyValues):
+            parse_json(f"{' ' * shift}{body}".encode(), 10)
+
+
 @pytest.mark.parametrize(
     "body", [b"1e999", b"NaN", b"[-Infinity]", b"9" * 101, b"1." + b"3" * 101, b"[" * 90_000, b"\xff", b""]
 )

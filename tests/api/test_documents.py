@@ -483,18 +483,54 @@ async def test_what_was_changed_here_and_in_an_exported_file_is_a_conflict_that_
     assert (await client.call("POST", f"{path}/xliff?conflicts=odd", content=data.encode())).status_code == 422
 
 
-async def test_a_tool_may_return_its_file_several_times_and_another_file_of_its_time_does_not_undo_that(
+async def test_files_of_one_export_come_back_one_after_another_and_none_undoes_what_another_has_brought(
     client: Client,
 ) -> None:
     document = await client.done(await client.upload(b"Seven.\n\nEight.\n"))
     path = f"/{document['id']}"
     mine, others = [(await client.call("GET", f"{path}/result?format=xliff")).text for _ in range(2)]
-    assert await taken(client, path, mine.replace("~Seven.", "Eins.")) == ([0], [])
-    assert await taken(client, path, mine.replace("~Seven.", "Eins!").replace("~Eight.", "Zwei.")) == ([0, 1], [])
+    first = mine.replace("~Seven.", "Eins.")
+    assert await taken(client, path, first) == ([0], [])
+    assert await taken(client, path, first.replace("~Eight.", "Zwei.")) == ([1], [])  # after more work on it
+    again = [(0, "Eins.", "Eins!"), (1, "Zwei.", "Zwei!")]
+    data = mine.replace("~Seven.", "Eins!").replace("~Eight.", "Zwei!")
+    assert await taken(client, path, data) == ([], again)
+    assert await taken(client, path, data, conflicts="overwrite") == ([0, 1], again)
     assert await taken(client, path, others) == ([], [])
-    assert await taken(client, path, others.replace("~Eight.", "Zwo.")) == ([], [(1, "Zwei.", "Zwo.")])
+    assert await taken(client, path, others.replace("~Eight.", "Zwo.")) == ([], [(1, "Zwei!", "Zwo.")])
     await client.call("PATCH", f"{path}/segments/0", json={"translation": "Ein."})
-    assert await taken(client, path, mine.replace("~Seven.", "Eins?")) == ([], [(0, "Ein.", "Eins?")])
+    assert await taken(client, path, mine.replace("~Seven.", "Eins?").replace("~Eight.", "Zwei!")) == (
+        [],
+        [(0, "Ein.", "Eins?")],
+    )
+
+
+@pytest.mark.parametrize("conflicts", ["keep", "overwrite"])
+async def test_what_a_file_has_as_exported_after_another_file_of_the_export_has_changed_it_is_listed(
+    client: Client, conflicts: str
+) -> None:
+    document = await client.done(await client.upload(b"A %b.\n\nB %b.\n\nC.\n" % ((conflicts.encode(),) * 2)))
+    path = f"/{document['id']}"
+    exported = (await client.call("GET", f"{path}/result?format=xliff")).text
+    data = exported.replace(f"~A {conflicts}.", "Eins.").replace(f"~B {conflicts}.", "Zwei.")
+    assert await taken(client, path, data) == ([0, 1], [])
+    edits = [{"n": 1, "translation": "Zwo."}, {"n": 2, "translation": "Drei."}]
+    await client.call("PATCH", f"{path}/segments", json={"edits": edits})
+    answer = (await client.call("POST", f"{path}/xliff?conflicts={conflicts}", content=exported.encode())).json()
+    assert (answer["changed"], answer["conflicts"], answer["as_exported_count"]) == ([], [], 2)
+    texts = [(one["segment"]["n"], one["segment"]["translation"], one["returned"]) for one in answer["as_exported"]]
+    assert texts == [(0, "Eins.", f"~A {conflicts}."), (1, "Zwo.", f"~B {conflicts}.")]
+    segments = (await client.call("GET", f"{path}/segments")).json()["segments"]
+    assert [one["translation"] for one in segments] == ["Eins.", "Zwo.", "Drei."]
+
+
+async def test_a_text_that_is_the_machines_again_since_the_export_is_no_less_changed(client: Client) -> None:
+    document = await client.done(await client.upload(b"Thirteen.\n"))
+    path = f"/{document['id']}"
+    await client.call("PATCH", f"{path}/segments/0", json={"translation": "Eins."})
+    exported = (await client.call("GET", f"{path}/result?format=xliff")).text
+    await client.call("PATCH", f"{path}/segments/0", json={"translation": "~Thirteen.", "reviewed": False})
+    assert await taken(client, path, exported.replace("Eins.", "Ein.")) == ([], [(0, "~Thirteen.", "Ein.")])
 
 
 async def test_a_file_whose_tool_drops_what_is_known_of_the_export_overwrites_nothing_that_people_have_written(

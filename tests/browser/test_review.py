@@ -428,3 +428,20 @@ async def test_what_was_changed_here_and_in_a_tool_is_shown_twice_and_chosen_by_
     assert await faults(review) == []
     await imported.get_by_role("button", name="Close").click()
     await expect(imported).to_be_hidden()
+
+
+async def test_what_another_file_of_the_export_has_changed_is_shown_and_stays(review: Page) -> None:
+    data = await exported(review)
+    await give_back(review, data.replace("ko:train", "기차").replace("ko:closes", "닫고"))
+    await expect(row(review, 2).locator(".text")).to_contain_text("기차")
+    await give_back(review, data.replace("ko:closes", "닫아요"))
+    imported = review.locator("#review-imported")
+    await expect(imported.locator("li")).to_have_count(2)
+    await expect(imported.get_by_role("button", name="in 2 segments")).to_be_hidden()
+    await expect(row(review, 2).locator(".text")).to_contain_text("기차")
+    await expect(row(review, 3).locator(".text")).to_contain_text("닫고")
+    set_back = imported.locator("li").nth(1)
+    await expect(set_back.locator("dd").nth(1)).to_contain_text("ko:train")
+    await set_back.get_by_role("button").click()
+    await expect(row(review, 2).locator(".text")).to_contain_text("ko:train")
+    assert await faults(review) == []

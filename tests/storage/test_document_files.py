@@ -242,13 +242,11 @@ async def test_segments_of_a_folder_of_before_are_read_and_edited(tmp_path: Path
     assert (again.translation, again.edited, again.machine) == ("y", True, None)
 
 
-async def test_a_translation_is_known_as_that_of_a_file_until_it_is_edited(
-    files: DocumentFiles, tmp_path: Path
-) -> None:
+async def test_a_segment_keeps_which_file_has_changed_it_last(files: DocumentFiles, tmp_path: Path) -> None:
     await with_segments(files, tmp_path)
-    edits = [SegmentEdit(1, "x", base="a-b"), SegmentEdit(1), SegmentEdit(1, "x"), SegmentEdit(1, "y")]
+    edits = [SegmentEdit(1), SegmentEdit(1, "x", base="a-b"), SegmentEdit(1, "y"), SegmentEdit(1, "x", base="c-d")]
     bases = [(await files.edit(ID, [edit])).changed[0].base for edit in edits]
-    assert bases == ["a-b", "a-b", "a-b", None]
+    assert bases == [None, "a-b", "a-b", "c-d"]
 
 
 async def test_texts_come_back_as_they_are(files: DocumentFiles, tmp_path: Path) -> None:

@@ -495,7 +495,26 @@ def test_any_lines_are_a_block_of_yaml(lines: list[str], sign: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
+        "- &x key: Some words\n  other: More words\n- *x\n",
+        "a:\n  - &x key: Some words\n    b: &y\n      c: More words\n",
+        "- - &z !!str k: Some words\n    l: More words\n",
+        "- !!str &x 'a b': Some words\n  &y \"c\": More words\n",
+        "&x a: Some words\n&y b:\n- &z More words\n",
+    ],
+)
+def test_a_key_may_have_an_anchor_and_a_tag(source: str) -> None:
+    assert texts(read(source.encode(), "yaml")) == ["Some words", "More words"]
+    result = rewritten(source.encode(), "yaml", lambda text: text.replace("words", "Worte"))
+    assert result.decode() == source.replace("words", "Worte")
+    assert yaml.compose(result.decode()) is not None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
         "\ta: b",
+        "k: &a b: c",
+        "- &a b: c\n   d: e",
         "? a\n: b",
         "a: b: c",
         "a: [b",
@@ -515,6 +534,7 @@ def test_what_is_not_yaml_or_is_rarely_used_is_refused_with_its_line(source: str
 
 def test_only_a_language_is_written_as_the_key_of_a_file() -> None:
     assert rewritten(b"en:\n  a: Some words\n", "yml", str, "pt-BR") == b"pt-BR:\n  a: Some words\n"
+    assert rewritten(b"&x en:\n  a: Some words\n", "yml", str, "fr") == b"&x fr:\n  a: Some words\n"
     assert rewritten(b"en:\n  a: Some words\n", "yml", str, "no") == b'"no":\n  a: Some words\n'
     for source in (b"en: Some words\n", b"en:\n  a: Some words\nde:\n  a: Worte\n", b"it:\n  a: b c\n---\na: Words\n"):
         assert rewritten(source, "yml", str, "fr") == source

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.wholetext.reading import blocks, texts, written
@@ -173,6 +173,12 @@ def markdown_documents(draw: st.DrawFn) -> str:
 
 
 @given(markdown_documents(), st.lists(translations, min_size=1, max_size=6))
+@example("<div>\nhtml &lt; Start <b>html</b>\n</div>\n", [";*日"])
+@example("<div>\nStart\n</div>\n\nStart <b title='Start'>html</b>\n", ["日==(b)==é", "日~~(b)~~日"])
+@example("| Start `c d` | Start |\n|---|---|\n| Start | 1 |\n\n[r]: /u\n", ["]", "[_="])
+@example("1. Start **word**\n   Start <b>html</b>\n\n[r]: /u\n", ["]", "["])
+@example("Start **word** ![alt](src)\n\n[r]: /u\n", ["][\u00e9="])
+@example("Start **word** word  \nStart\n\n[r]: /u\n", ["[=", "]"])
 @MANY
 def test_a_translation_of_markdown_has_the_structure_of_its_source(document: str, new: list[str]) -> None:
     assert_structure_is_kept(document, lambda text: markdown.pieces(text, lambda _: ()), new)

@@ -176,7 +176,7 @@ def _pptx() -> bytes:
 def _xlsx() -> bytes:
     rows = (
         '<row><c r="A1" t="s"><v>0</v></c><c r="B1" t="inlineStr"><is><t>Seen inline</t></is></c><c r="C1" t="s"><v>1</v></c>'
-        '<c r="D1" t="str"><f>Kept()</f><v>Kept result</v></c><c r="E1"><v>1</v></c><c r="F1" t="s"><v>3</v></c></row>'
+        '<c r="D1" t="str"><f>Kept()&amp;"Seen literal"&amp;A1</f><v>Kept result</v></c><c r="E1"><v>1</v></c><c r="F1" t="s"><v>3</v></c></row>'
     )
     sheet = (
         f'<worksheet {X} {R}><sheetData>{rows}</sheetData><dataValidations><dataValidation sqref="A1" promptTitle="Seen prompttitle" '
@@ -290,6 +290,8 @@ _PAGE = (
     "<math><mtext>Seen mathtext</mtext></math><video><track label='Seen track' kind='captions' src='kept'/>Seen fallback</video>"
     "<figure><figcaption>Seen figure</figcaption></figure><ruby>Seen base<rt>Kept reading</rt></ruby>"
     "<pre>Kept preformatted</pre><code>Kept code</code><p translate='no'>Kept untranslated</p><noscript><p>Seen noscript</p></noscript>"
+    '<script type=\'application/ld+json\'>{"@type": "Kept", "name": "Seen linked", "a": [{"b": "Seen nested"}]}</script>'
+    "<iframe srcdoc='&lt;p>Seen embedded &lt;b>Seen embeddedbold&lt;/b>&lt;/p>&lt;p>Seen second&lt;/p>'></iframe>"
     "<script>var x = 'Kept script';</script><style>a::after { content: 'Kept style' }</style>"
 )
 
@@ -454,6 +456,22 @@ def test_what_is_no_text_is_no_unit(name: str) -> None:
     extension, data = FILES[name]
     content = formats.read(data, ReadOptions(extension, "de"))
     assert [unit.block.text for unit in content.units if "Kept" in unit.block.text] == []
+
+
+@pytest.mark.parametrize(
+    ("markup", "left"),
+    [
+        ('<script type="application/ld+json; charset=utf-8">{"url": "a/b-c", "@id": "Some id", "n": 1}</script>', []),
+        ("<script type=application/ld+json>{ Seen broken </SCRIPT >", [("json_ld", "{ Seen broken")]),
+        ('<!-- <iframe srcdoc="Seen"> --><iframe SRCDOC=" 12 "></iframe>', []),
+        ("<iframe srcdoc=Seen></iframe><iframe srcdoc></iframe>", [("srcdoc", "Seen")]),
+        ("<script>'<iframe srcdoc=Kept>'</script>", []),
+    ],
+)
+def test_what_is_embedded_in_a_page_is_reported_by_its_kind(markup: str, left: list[tuple[str, str]]) -> None:
+    content = formats.read(f"<p>Seen</p>{markup}".encode(), ReadOptions("html", "de"))
+    assert [(one.reason, one.text) for one in content.left] == left
+    assert [unit.block.text for unit in content.units] == ["Seen"]
 
 
 def test_each_reader_has_a_file() -> None:

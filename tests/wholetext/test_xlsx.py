@@ -101,6 +101,7 @@ def test_a_second_reader_opens_the_result() -> None:
         ('COUNTIF(A:A,"&lt;&gt;late fee")', "late fee"),
         ('COUNTIF(A:A,"*fee*")', "late fee"),
         ('VLOOKUP("Late Fee",A1:B2,2)', "late fee"),
+        ('IF(A1="","other","late fee")', "late fee"),
         ('TEXT(A1,"yyyy")', ""),
         ("SUM(A1)", ""),
     ],
@@ -110,6 +111,20 @@ def test_what_formulas_compare_stays(formula: str, stays: str) -> None:
     content = read(data, "xlsx")
     assert [left.text for left in content.left if left.reason == "compared"] == ([stays] if stays else [])
     assert texts(content) == (["other words"] if stays else ["late fee", "other words"])
+
+
+@pytest.mark.parametrize(
+    "formula, shown",
+    [
+        ('"Total: "&amp;A1', ["Total:"]),
+        ('IF(A1="Yes","It is ""open""",""&amp;"Closed now")', ['It is "open"', "Closed now"]),
+        ('IF("Yes" = A1,1,A1&lt;&gt;"No")', []),
+        ('TEXT(A1,"dd.mm.yyyy")&amp;HYPERLINK("https://a.example/b","Click here")', ["Click here"]),
+    ],
+)
+def test_the_texts_in_formulas_are_reported_once(formula: str, shown: list[str]) -> None:
+    content = read(workbook(cells(formula, formula), strings()), "xlsx")
+    assert [one.text for one in content.left if one.reason == "formula"] == shown
 
 
 def test_a_workbooks_title_is_text_and_its_language_becomes_the_targets() -> None:

@@ -16,7 +16,7 @@ from dragoman.api.forms import FileForm, receive_body, receive_file
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, check_direction, parse_terms
 from dragoman.errors import InvalidRequest
 from dragoman.service.alternatives import MAX_ALTERNATIVES
-from dragoman.service.document_contents import MOST_TRANSLATION_CHARACTERS, RefusalCode
+from dragoman.service.document_contents import MOST_TRANSLATION_CHARACTERS, RefusalCode, ReturnConflict
 from dragoman.service.document_runs import DocumentOptions, report_of
 from dragoman.service.document_search import MOST_FOUND, SegmentQuery, Where
 from dragoman.storage.document_files import full_disk_reported
@@ -234,11 +234,16 @@ class RefusedOut(BaseModel):
 
 
 class ReturnConflictOut(BaseModel):
-    """A segment that people have changed here, and others in the file, since it was exported."""
+    """A segment that was changed here since the file was exported, and has another translation in it."""
 
     segment: Annotated[SegmentOut, Field(description="As it was here when the file came back.")]
     returned: Annotated[str, Field(description="Its translation in the file.")]
     reviewed: Annotated[bool, Field(description="Whether the file's translation counts as reviewed.")]
+
+    @classmethod
+    def of(cls, conflict: ReturnConflict) -> ReturnConflictOut:
+        """The same for the wire."""
+        return cls.model_validate(conflict, from_attributes=True)
 
 
 class TakenBackAnswer(BaseModel):
@@ -250,8 +255,13 @@ class TakenBackAnswer(BaseModel):
     reviewed_count: Annotated[int, Field(description="Approved in the file, with the translation as it was.")]
     refused: list[RefusedOut]
     refused_count: int
-    conflicts: list[ReturnConflictOut]
+    conflicts: Annotated[list[ReturnConflictOut], Field(description="What the file has changed, too.")]
     conflicts_count: int
+    as_exported: Annotated[
+        list[ReturnConflictOut],
+        Field(description="What another file of the same export has changed; in this one it is as exported."),
+    ]
+    as_exported_count: int
 
 
 class NumbersAnswer(BaseModel):
@@ -585,8 +595,9 @@ async def take_back(
 ) -> TakenBackAnswer:
     """The file of `…/result?format=xliff`, after a translator's tool changed it, whatever the Content-Type. Translations that
     the tool has changed are set, if they have the marks of their sources, and count as reviewed unless their state is `needs-…`
-    or `new`; approved ones count as reviewed. What people have changed here since the export stays, and is in `conflicts` where
-    the tool has changed it too. A file with a source that is not the document's is refused."""
+    or `new`; approved ones count as reviewed. What was changed here since the export stays, and is in `conflicts` where the
+    tool has changed it too. What another file of the same export has changed here stays, and is in `as_exported` where this
+    file has what was exported, set back or never changed. A file with a source that is not the document's is refused."""
     documents = service.documents
     document = await documents.get(id, account)
     upload = service.memories.uploads.begin(account.id)
@@ -603,11 +614,10 @@ async def take_back(
         reviewed_count=len(taken.reviewed),
         refused=[RefusedOut(n=n, code=code, message=message) for n, code, message in taken.refused[:MAX_PAGE]],
         refused_count=len(taken.refused),
-        conflicts=[
-            ReturnConflictOut(segment=SegmentOut.of(one.segment), returned=one.returned, reviewed=one.reviewed)
-            for one in taken.conflicts
-        ],
+        conflicts=[*map(ReturnConflictOut.of, taken.conflicts)],
         conflicts_count=taken.conflicts_count,
+        as_exported=[*map(ReturnConflictOut.of, taken.as_exported)],
+        as_exported_count=taken.as_exported_count,
     )
 
 

@@ -139,6 +139,8 @@ MAX_VALUES = 100_000
 texts they are `app.state.max_values`."""
 _MAX_DIGITS = 100
 _SLICE_BYTES = 500_000
+_BEGINNING_BYTES = 50_000
+_LONGEST_TOKEN = 10  # besides strings: what a beginning may end within
 _PARSER = ThreadPoolExecutor(1, "bodies")
 
 
@@ -177,13 +179,30 @@ def _values(structure: bytes) -> int:
 
 
 def _check_number_of_values(body: bytes, most: int) -> None:
+    """Raises `TooManyValues`, and `InvalidJson` for a body whose beginning shows that it has no values, but is a text."""
     if _values(body) <= most:
         return
+    _check_beginning(body)
     for part in (body[:_SLICE_BYTES], body):  # the beginning of a body shows far too many
         without_escapes = part.replace(b"\\\\", b"").replace(b'\\"', b"")
         has_space = without_escapes.count(b'"') <= 4 * (most + 1)  # two strings for each entry
         if not has_space or _values(b"".join(without_escapes.split(b'"')[::2])) > most:
             raise TooManyValues(f"the body has more than {most} values in its lists and objects")
+
+
+def _check_beginning(body: bytes) -> None:
+    """Raises `InvalidJson` where a body begins as no JSON does, whatever follows."""
+    beginning = body[:_BEGINNING_BYTES].decode("utf-8-sig", "ignore").rstrip()
+    try:
+        _DECODER.decode(beginning)
+    except RecursionError:
+        return
+    except ValueError as error:
+        is_cut = isinstance(error, json.JSONDecodeError) and (
+            error.msg.startswith("Unterminated string") or error.pos >= len(beginning) - _LONGEST_TOKEN
+        )
+        if not is_cut:
+            raise InvalidJson(f"the body is not JSON: {error}") from None
 
 
 def _integer(digits: str) -> int:

@@ -69,8 +69,8 @@ source, or with characters that files cannot have."""
 
 @dataclass(frozen=True, slots=True)
 class ReturnConflict:
-    """A segment that was changed here and in an exported file: `segment` is as it was here when the file came back, `returned`
-    its translation in the file, which counts as `reviewed` or not."""
+    """A segment that was changed here since a file was exported, and has another translation in the file: `segment` is as it
+    was here when the file came back, `returned` its translation in the file, which counts as `reviewed` or not."""
 
     segment: StoredSegment
     returned: str
@@ -80,7 +80,9 @@ class ReturnConflict:
 @dataclass(slots=True)
 class TakenBack:
     """What a file of `segments` has changed: numbers of those with another translation, of those that are reviewed now, and of
-    those that could not be set, with the reason as a code and in words. `conflicts` are the first of `conflicts_count`."""
+    those that could not be set, with the reason as a code and in words. `conflicts` are the first of `conflicts_count`, which
+    the file has changed, and `as_exported` those of `as_exported_count`: what they have here came with another file of the same
+    export, and this one has them as they were exported, untouched or set back."""
 
     segments: int
     changed: list[int] = field(default_factory=list[int])
@@ -88,12 +90,23 @@ class TakenBack:
     refused: list[tuple[int, RefusalCode, str]] = field(default_factory=list[tuple[int, RefusalCode, str]])
     conflicts: list[ReturnConflict] = field(default_factory=list[ReturnConflict])
     conflicts_count: int = 0
+    as_exported: list[ReturnConflict] = field(default_factory=list[ReturnConflict])
+    as_exported_count: int = 0
 
     def add_conflict(self, returned: ReturnedSegment, row: StoredSegment) -> None:
-        """Note a segment that has another translation here than in the file, both by people."""
+        """Note a segment that has another translation here than in the file, which has changed it too."""
         self.conflicts_count += 1
-        if returned.target is not None and len(self.conflicts) < MOST_CHANGED:
-            self.conflicts.append(ReturnConflict(row, returned.target, not returned.is_open))
+        _add_first(self.conflicts, returned, row)
+
+    def add_as_exported(self, returned: ReturnedSegment, row: StoredSegment) -> None:
+        """Note a segment that another file of the same export has changed."""
+        self.as_exported_count += 1
+        _add_first(self.as_exported, returned, row)
+
+
+def _add_first(conflicts: list[ReturnConflict], returned: ReturnedSegment, row: StoredSegment) -> None:
+    if returned.target is not None and len(conflicts) < MOST_CHANGED:
+        conflicts.append(ReturnConflict(row, returned.target, not returned.is_open))
 
 
 class Turns:
@@ -272,9 +285,9 @@ class DocumentContents:
         await memories.remember(*place, approved)
 
     async def take_back(self, document: StoredDocument, folder: Path, *, overwrite: bool = False) -> TakenBack:
-        """Set the translations of an XLIFF export of the document that comes back, from the file `source` in a folder. What
-        people have changed here since it was exported stays; where the file has changed it too, that is a conflict, for which
-        `overwrite` takes the file's translation.
+        """Set the translations of an XLIFF export of the document that comes back, from the file `source` in a folder. What was
+        changed here since it was exported stays; where the file has changed it too, that is a conflict, for which `overwrite`
+        takes the file's translation.
 
         Raises `InvalidFile`, and `InvalidRequest` for the file of another document, or one that has a segment twice: then
         nothing is changed.
@@ -457,6 +470,8 @@ def _edits_of(
             if one.is_approved and not row.reviewed:
                 taken.reviewed.append(one.n)
                 edits.append(SegmentEdit(one.n, was=row.translation))
+        elif changed_by == "another file":
+            taken.add_as_exported(one, row)
         elif changed_by != "page":
             try:
                 _check_edit(row, one.target, all_equal=False)
@@ -479,25 +494,25 @@ def _has_other(returned: ReturnedSegment, row: StoredSegment) -> bool:
     return returned.target is not None and read_again(returned.target) != read_again(row.translation or row.source)
 
 
-def _changed_by(returned: ReturnedSegment, row: StoredSegment) -> Literal["nobody", "file", "page", "both"]:
+def _changed_by(
+    returned: ReturnedSegment, row: StoredSegment
+) -> Literal["nobody", "file", "page", "another file", "both"]:
     """Who has changed a segment since the file was exported, which has another translation than the segment has here.
 
-    What no person has written here is not kept from people. A segment whose translation was taken from the same export is not
-    changed here: a tool may return its file several times. Where a tool has dropped what the export says, what people have
-    changed here may have been changed in the file too.
+    Of what a file has as exported, nobody can tell whether it was set back there, where another file of the same export has
+    changed it here. Where a tool has dropped what the export says, what people have changed here may have been changed in the
+    file too.
     """
     target = returned.target
     if target is None or not _has_other(returned, row):
         return "nobody"
     if returned.base:
         if digest(target) == returned.base_digest:
-            return "page"
-        is_kept = row.base == returned.base or digest(row.translation or row.source) == returned.base_digest
-    else:
-        if row.machine is not None and not returned.is_approved and read_again(target) == read_again(row.machine):
-            return "page"  # the machine's translation, which the segment had when it was exported
-        is_kept = False
-    return "file" if is_kept or not (row.edited or row.reviewed) else "both"
+            return "another file" if row.base == returned.base else "page"
+        return "file" if digest(row.translation or row.source) == returned.base_digest else "both"
+    if row.machine is not None and not returned.is_approved and read_again(target) == read_again(row.machine):
+        return "page"  # the machine's translation, which the segment had when it was exported
+    return "both" if row.edited or row.reviewed else "file"
 
 
 def _no_segment(document: StoredDocument, n: int) -> InvalidRequest:

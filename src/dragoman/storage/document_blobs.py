@@ -457,7 +457,7 @@ def _values(edit: SegmentEdit) -> dict[str, Any]:
         "machine": case((is_machine, None), else_=machine),
         "edited": not_(is_machine),
         "reviewed": edit.reviewed,
-        "base": case((new == c.translation, func.coalesce(edit.base, c.base)), else_=edit.base),
+        "base": c.base if edit.base is None else edit.base,
         "doubtful": false() if edit.reviewed else and_(c.warnings != "[]", is_machine),
     }
 

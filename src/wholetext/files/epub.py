@@ -19,7 +19,7 @@ from wholetext.files.archive import Archive
 from wholetext.files.content import Content, Part, ReadOptions, Region, RegionPiece, keep_nothing
 from wholetext.files.encodings import decode
 from wholetext.files.runs import xml_notation
-from wholetext.files.webpage import in_language, leave_drawn
+from wholetext.files.webpage import in_language, leave_embedded
 from wholetext.files.xmlpart import Element, Namespaces, attribute_spans, decoded, elements, tree
 from wholetext.markup import html
 from wholetext.markup.marks import Block, Mark, Piece, Verbatim, Writer, restore
@@ -179,7 +179,7 @@ class _Reader:
             raise InvalidFile(f"Invalid file: {name}: {error.message}", param="file") from None
         self._content.warnings += [f"{name}: {warning}" for warning in warnings]
         shown = posixpath.basename(name)
-        leave_drawn(self._content, text, shown)
+        leave_embedded(self._content, text, shown)
         pieces: list[RegionPiece] = []
         paragraphs = 0
         found = html.pieces(text, keep_nothing, xhtml=True)

@@ -110,8 +110,8 @@ class Result:
 class StoredSegment:
     """A segment; `n` is its number from 0 on. `doubtful`: it has warnings, and no person has edited or reviewed it. `edited`: a
     person's translation differs from the machine's, which is `machine` then (None: it is not known). `equal`: how many others
-    have its source. `looks`: what is known of the looks of its marks, by number. `base`: of the `ReturnedSegment` that its
-    translation was taken from; None: it was not."""
+    have its source. `looks`: what is known of the looks of its marks, by number. `base`: of the last `ReturnedSegment` that a
+    translation of it was taken from; None: there was none."""
 
     n: int
     place: str
@@ -368,7 +368,7 @@ _NEW = "coalesce(:to, translation)"
 _OF_N = "(SELECT translation FROM segments WHERE n = :n)"
 _EDIT = f"""
 UPDATE segments SET translation = {_NEW}, reviewed = :reviewed,
-    base = CASE WHEN {_NEW} = translation THEN coalesce(:base, base) ELSE :base END,
+    base = coalesce(:base, base),
     machine = CASE WHEN {_NEW} = ({_MACHINE}) THEN NULL ELSE ({_MACHINE}) END,
     edited = coalesce({_NEW} <> ({_MACHINE}), 1),
     doubtful = warnings <> '[]' AND NOT :reviewed AND coalesce({_NEW} = ({_MACHINE}), 0)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
+from html import unescape
+from typing import cast
 
 from wholetext import languages
 from wholetext.files.content import Content, ReadOptions, keep_nothing
 from wholetext.files.encodings import decode
 from wholetext.files.strings import Splice, add_by_lines
+from wholetext.files.values import reason_to_leave
 from wholetext.markup import html
-from wholetext.markup.marks import Piece, Verbatim, restore
+from wholetext.markup.marks import Block, Piece, Verbatim, plain, restore
 from wholetext.markup.spans import has_letters
 
 _ROOT = re.compile(
@@ -22,6 +26,13 @@ _DRAWN = re.compile(
     r"<(?P<slash>/?)(?:\w{1,20}:)?(?P<name>svg|text|tspan|textPath|title|desc|mtext)(?=[\s>/])[^<>]*+>?+(?P<text>[^<]*+)",
     re.IGNORECASE,
 )
+_EMBEDDED = re.compile(
+    r"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)"
+    r"|<(?P<name>script|iframe)(?=[\s/>])(?P<attributes>(?:[^\"'>]++|\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))*+)(?:>|\Z)",
+    re.IGNORECASE,
+)
+_SCRIPT_END = re.compile(r"</script(?=[\s/>])", re.IGNORECASE)
+_LINKED_DATA = "application/ld+json"
 _ATTRIBUTE = re.compile(r"([^\s=>\"'/]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+)))?")
 
 
@@ -31,7 +42,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
     content = Content(warnings=warnings)
     xhtml = options.extension == "xhtml" or text.lstrip().startswith("<?xml")
     pieces = html.pieces(text, keep_nothing, xhtml=xhtml)
-    leave_drawn(content, text, "page")
+    leave_embedded(content, text, "page")
     splice = Splice(text)
     splice.put(0, len(text), add_by_lines(content, in_language(text, pieces, options.target)))
     content.parts.append(splice.part(encoding))
@@ -58,8 +69,53 @@ def in_language(text: str, pieces: Iterable[Piece | None], target: str, *, added
             yield piece
 
 
-def leave_drawn(content: Content, text: str, place: str) -> None:
-    """Report what drawings and formulas show, which are copied."""
+def leave_embedded(content: Content, text: str, place: str) -> None:
+    """Report the texts of what is copied: drawings, formulas, data for search engines, and pages in attributes."""
+    _leave_drawn(content, text, place)
+    at = 0
+    while found := _EMBEDDED.search(text, at):
+        at = found.end()
+        name = (found["name"] or "").lower()
+        if name == "script":
+            end = _SCRIPT_END.search(text, at)
+            content_end = end.start() if end else len(text)
+            if _value(found["attributes"], "type").strip().lower().partition(";")[0] == _LINKED_DATA:
+                for one in _linked_texts(text[at:content_end]):
+                    content.leave(place, "json_ld", one)
+            at = content_end
+        elif name == "iframe":
+            for piece in html.pieces(unescape(_value(found["attributes"], "srcdoc")), keep_nothing):
+                if isinstance(piece, Block) and has_letters(shown := plain(piece.text)):
+                    content.leave(place, "srcdoc", shown)
+
+
+def _value(attributes: str, name: str) -> str:
+    """The value of an attribute as it is written; empty: there is none."""
+    for one in _ATTRIBUTE.finditer(attributes):
+        if one[1].lower() == name:
+            return one[2] or one[3] or one[4] or ""
+    return ""
+
+
+def _linked_texts(source: str) -> Iterator[str]:
+    """Yield the strings of JSON-LD that are texts; the whole source where it is no JSON."""
+    try:
+        waiting: list[tuple[str, object]] = [("", json.loads(source))]
+    except (ValueError, RecursionError):
+        if has_letters(source):
+            yield source
+        return
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += reversed(cast(dict[str, object], value).items())
+        elif isinstance(value, list):
+            waiting += ((key, one) for one in reversed(cast(list[object], value)))
+        elif isinstance(value, str) and not key.startswith("@") and reason_to_leave(value, key) is None:
+            yield value
+
+
+def _leave_drawn(content: Content, text: str, place: str) -> None:
     depth = 0
     for found in _DRAWN.finditer(text):
         name = found["name"].lower()

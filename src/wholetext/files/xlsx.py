@@ -1,8 +1,8 @@
 """Reads xlsx and its variants: each shared string once, strings in cells, print headers, prompts, shapes, charts, comments.
 
 What the workbook compares or looks up by name stays in the source's language, and is reported: headers of tables and of pivot
-tables, texts in formulas, lists of validations, filters. So do names of sheets, which formulas use. Texts that formulas result
-in go: programs compute them when they open the workbook.
+tables, texts that formulas compare or put together, lists of validations, filters. So do names of sheets, which formulas use.
+Texts that formulas result in go: programs compute them when they open the workbook.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from wholetext.files.content import Content, ReadOptions, Region
 from wholetext.files.drawingml import ESCAPES, PartReader, cut_to, read_drawings, read_properties, read_shapes
 from wholetext.files.opc import Package, insert_attribute, replace_attribute
 from wholetext.files.runs import RunRules, xml_notation
+from wholetext.files.values import reason_to_leave
 from wholetext.files.xmlpart import Element, written_prefix
 from wholetext.markup.blocks import InlineItem, build
 from wholetext.markup.marks import Piece, Verbatim
@@ -34,7 +35,8 @@ RULES = RunRules(
     escapes=re.compile(rf"{ESCAPES.pattern}|(?:\r?\n|&#10;)+"),
 )
 _WORD = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_LITERAL = re.compile(r'"((?:[^"]|"")+)"')
+_LITERAL = re.compile(r'"((?:[^"]|"")*)"')
+_MOST_BLANKS = 20  # beside an operator
 _OPERATOR = re.compile(r"[<>=]+")
 _CODE = re.compile(
     r"&amp;(?:(?P<section>[LCR])|(?:\"|&quot;).*?(?:\"|&quot;)|K(?:\w{6}|\d\d[+-]\d{3})|\d+|[A-Z]|&amp;)"
@@ -63,7 +65,7 @@ class _Compared:
             self.reasons.setdefault(_folded(text), reason)
 
     def add_formula(self, formula: str) -> None:
-        for literal in _LITERAL.findall(formula):
+        for literal in filter(None, _LITERAL.findall(formula)):
             text = _OPERATOR.sub("", literal.replace('""', '"'), count=1)
             self.add((text, *text.split(",")), "compared")
             if ("*" in text or "?" in text) and _WORD.search(text) and len(self.patterns) < 100:
@@ -86,6 +88,7 @@ class _Uses:
     places: dict[int, str] = field(default_factory=dict[int, str])
     heads: dict[int, int] = field(default_factory=dict[int, int])
     has_formulas: bool = False
+    literals: set[str] = field(default_factory=set[str])  # of formulas, which are reported once
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -185,7 +188,7 @@ class _Cells:
         place, column = f"{self.sheet}!{reference}", reference.rstrip("0123456789")
         kind, formula, value = cell.get("t"), cell.child("x:f"), cell.child("x:v")
         if formula is not None:
-            self._read_formula(formula)
+            self._read_formula(formula, place)
         if kind == "inlineStr" and (string := cell.child("x:is")) is not None:
             head = self.inline_heads.setdefault(column, string.text[:100])
             yield self.reader, string, place, head if head != string.text else ""
@@ -199,12 +202,16 @@ class _Cells:
             if index not in self.uses.places:
                 self.uses.places[index], self.uses.heads[index] = place, head
 
-    def _read_formula(self, formula: Element) -> None:
+    def _read_formula(self, formula: Element, place: str) -> None:
         self.uses.has_formulas = True
         self.compared.add_formula(formula.text)
         self.has_arrays |= formula.get("t") == "array"
         if _OUTSIDE.search(formula.text) and (shared := self._shared(formula)):
             self.from_outside.add(shared)
+        for text in _shown_literals(formula.text):
+            if text not in self.uses.literals and reason_to_leave(text) is None:
+                self.uses.literals.add(text)
+                self.reader.content.leave(place, "formula", text)
 
     def _shared(self, formula: Element | None) -> str:
         return "array" if formula is None or formula.get("t") == "array" else formula.get("si")
@@ -217,6 +224,15 @@ class _Cells:
             self.reader.part.regions.append(Region(value.start, value.end, ()))
         elif any(map(str.isalpha, value.text)):
             self.reader.content.leave(place, "formula", value.text)
+
+
+def _shown_literals(formula: str) -> Iterator[str]:
+    """Yield the texts in a formula that are no side of a comparison."""
+    for found in _LITERAL.finditer(formula):
+        before = formula[max(found.start() - _MOST_BLANKS, 0) : found.start()].rstrip()
+        after = formula[found.end() : found.end() + _MOST_BLANKS].lstrip()
+        if not before.endswith(("<", ">", "=")) and not after.startswith(("<", ">", "=")):
+            yield found[1].replace('""', '"')
 
 
 def _calculate_on_load(package: Package) -> None:
@@ -247,6 +263,7 @@ def _read_rule(reader: PartReader, element: Element, sheet: str, compared: _Comp
             element.get("type") == "list"
             and (listed := element.child("x:formula1"))
             and _LITERAL.fullmatch(listed.text)
+            and listed.text.strip('"')
         ):
             reader.content.leave(f"{sheet}!{element.get('sqref')[:20]}, list", "compared", listed.text.strip('"'))
         cells = element.get("sqref") or (one.text if (one := element.child("xm:sqref")) else "")

@@ -43,7 +43,7 @@ _FLOW_PLAIN = (
 _PROPERTIES = r"(?:(?:&[^\s,\[\]{}]++|(?P<tag>![^\s,\[\]{}]*+))[ \t]*+)*+"
 _FLOW_STYLES: Mapping[str, Style] = {"double": "double", "single": "single", "plain": "flow"}
 _TAGS_OF_STRINGS = (None, "!", "!!str")
-_KEY = re.compile(rf"(?P<key>{_DOUBLE}|{_SINGLE}|{_PLAIN})[ \t]*+:(?=\s|\Z)", re.ASCII)
+_KEY = re.compile(rf"{_PROPERTIES}(?P<key>{_DOUBLE}|{_SINGLE}|{_PLAIN})[ \t]*+:(?=\s|\Z)", re.ASCII)
 _DASH = re.compile(r"-(?=\s|\Z)[ \t]*+", re.ASCII)
 _SPACE = re.compile(r"[ \t]*+")
 _LINE = re.compile(r"( *+)([^\r\n]*+)(?:\r?\n|\Z)")

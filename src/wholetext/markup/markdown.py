@@ -29,7 +29,7 @@ from wholetext.markup.html import TagRules
 from wholetext.markup.marks import Block, Edge, Piece, Verbatim, Writer
 from wholetext.markup.masks import LINES, Masks, cut_at_lines
 from wholetext.markup.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
-from wholetext.markup.scan import QUOTE, notations
+from wholetext.markup.scan import QUOTE, may_begin_formula, notations
 from wholetext.markup.segments import MAX_SEGMENT_CHARACTERS
 from wholetext.markup.spans import has_letters
 
@@ -200,7 +200,7 @@ class _Reader:
             return
         self._copy(lines[0][0])
         yield from self._flush()
-        source = self._slice(lines[0][0], lines[-1][1])
+        source = self._masks.as_html(self._slice(lines[0][0], lines[-1][1]))
         if _COMMENT.fullmatch(source):
             self._copy(lines[-1][1])
             return
@@ -254,7 +254,7 @@ class _Reader:
 
     def _inline_html(self, start: int, end: int) -> None:
         self._place_gap(start)
-        source = self._slice(start, end)
+        source = self._masks.as_html(self._slice(start, end))
         tag = _TAG.match(source)
         pieces = tuple(self._tag_pieces(source)) if "=" in source else ()
         if tag is None or source.endswith("/>"):
@@ -495,6 +495,7 @@ class MarkdownNotation(SourceNotation):
                 written[at] = " " + written[at] if closes else written[at] + " "
         if self._context.dialect != "commonmark":
             _escape_notations(written, self._context.dialect)
+            _escape_brackets(written)
 
     def _line(self, line: str, brackets: bool) -> str:
         raw = {sign for sign in self._context.raw if line.count(sign) == 1}
@@ -586,6 +587,36 @@ def _escape_notations(written: list[str], dialect: str) -> None:
             written[part] = text[:at] + _NOTATION_START.sub(_escaped, text[at : at + 2], count=1) + text[at + 2 :]
 
 
+def _escape_brackets(written: list[str]) -> None:
+    """Write opening brackets as references where the block has such a one, and where it does not close one: behind a backslash
+    it may begin a formula of LaTeX, which a bracket of another block would end. A block has all of them in one way: else a
+    reader would not know in which to write them."""
+    opened: list[tuple[int, int]] = []
+    for part in range(0, len(written), 2):
+        for found in _ESCAPED_SIGN.finditer(written[part]):
+            if found[0][1] == "[":
+                opened.append((part, found.end()))
+            elif found[0][1] == "]" and opened:
+                opened.pop()
+    ends = (
+        *opened[:1],
+        *opened[-1:],
+    )  # behind the first is every command; behind the last is a word only if all have one
+    if any(_BRACKET_REFERENCE in text for text in written[::2]) or any(
+        may_begin_formula("".join((written[part][at:], *written[part + 1 :]))) for part, at in ends
+    ):
+        for part in range(0, len(written), 2):
+            written[part] = _ESCAPED_SIGN.sub(_as_reference, written[part])
+
+
+_BRACKET_REFERENCE = f"&#{ord('[')};"
+
+
+def _as_reference(found: re.Match[str]) -> str:
+    return _BRACKET_REFERENCE if found[0][1] == "[" else found[0]
+
+
+_ESCAPED_SIGN = re.compile(r"\\[\s\S]")
 _NOTATION_START = re.compile(r"\\(?P<bracket>[\[(])|[!-/:-@\[-`{-~]")
 
 

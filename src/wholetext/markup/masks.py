@@ -67,6 +67,16 @@ class Masks:
             return InlineItem("single", written, name=token.kind, pieces=pieces)
         return InlineItem("single", token.source, name=token.kind, word=token.kind == "word", pieces=token.pieces)
 
+    def as_html(self, text: str) -> str:
+        """What a parser of HTML reads of a part of `text`: delimiters of pairs, such as those of emphasis, are text there.
+        Other notations are none in HTML either: templates, and links, whose targets are not translated."""
+        return TOKEN.sub(self._delimiter, text) if QUOTE in text else text
+
+    def _delimiter(self, found: re.Match[str]) -> str:
+        token = self._token(found[1])
+        is_delimiter = token and token.kind in ("open", "close") and not any(map(str.isalnum, token.source))
+        return token.source if token and is_delimiter else found[0]
+
     def keep(self, keep: Spans) -> Spans:
         """What `keep` finds, and the tokens, for a parser that does not know them."""
         if not self._tokens:
@@ -96,10 +106,7 @@ class Masks:
     # -- what is put back
 
     def restored(self, pieces: Iterator[Piece | None]) -> Iterator[Piece | None]:
-        """The pieces with the source in place of each token."""
-        if not self._tokens:
-            yield from pieces
-            return
+        """The pieces with the source in place of each token, and literals that follow each other as one."""
         literal: list[str] = []
         for piece in pieces:
             if isinstance(piece, Verbatim):

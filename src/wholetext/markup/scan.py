@@ -699,6 +699,11 @@ def _is_formula(content: str, *, display: bool, in_brackets: bool) -> bool:
     return bool(_OPERATION.search(content)) or not _PROSE.search(content)
 
 
+def may_begin_formula(text: str) -> bool:
+    """Whether a text behind `\\[` could be the beginning of what `_is_formula` finds."""
+    return _PROSE.search(text) is None or _COMMAND.search(text) is not None
+
+
 _NO_FORMULA = re.compile(r"\\[\[(]|^[ \t]*(?:[-=]{2,}|[-*+][ \t]|\d+[.)][ \t]|[#>|])", re.MULTILINE)
 """Another one that begins, or a block."""
 _MOST_FORMULA = 10_000

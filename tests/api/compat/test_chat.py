@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dragoman.api.compat import chat
-from dragoman.errors import InvalidRequest, UnknownPrompt
+from dragoman.errors import InvalidRequest, TooManyValues, UnknownPrompt
 from dragoman.types import Translation
 
 TEXT = "Where is the station?\nIt is near."
@@ -175,6 +175,19 @@ def test_line_ends_stay_as_they_are() -> None:
 
 def test_a_text_in_json_may_have_any_escape() -> None:
     assert task('{"half": "\\ud83d"}', None, "ja").texts == ('{"half": "\\ud83d"}',)
+
+
+def test_a_text_that_begins_with_a_bracket_and_has_very_many_commas_is_a_text() -> None:
+    text = "[note] The station is near" + ", and so is the next one" * 100_001 + "."
+    assert task(text, "You are a translator. Translate to Japanese.").texts == (text,)
+    assert task(f"Translate the following text into German:\n\n{text}").texts == (text,)
+
+
+def test_a_message_in_json_with_too_many_values_says_that_it_is_the_message() -> None:
+    text = json.dumps(["a"] * 100_002)
+    with pytest.raises(TooManyValues) as raised:
+        task(text, "You are a translator. Translate the JSON list to Japanese.")
+    assert raised.value.param == "messages"
 
 
 def test_ids_that_are_keys_are_written_as_strings() -> None:

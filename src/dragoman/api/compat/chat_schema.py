@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from dragoman.api.input import MAX_VALUES, parse_json
-from dragoman.errors import BodyTooLarge, InvalidJson, InvalidRequest, TooManyValues
+from dragoman.api.compat.chat_text import message_json
+from dragoman.errors import BodyTooLarge, InvalidRequest, TooManyValues
 from dragoman.types import Translation
 
 _MAX_DEPTH = 5
@@ -114,12 +114,8 @@ def _value(parts: Sequence[str]) -> object:
     """The message's JSON, or its text, or the list of its parts."""
     if len(parts) > 1:
         return list(parts)
-    if parts[0].lstrip()[:1] in ("{", "["):
-        try:
-            return cast(object, parse_json(parts[0].encode(), MAX_VALUES))
-        except InvalidJson:
-            pass
-    return parts[0]
+    parsed = message_json(parts[0])
+    return parts[0] if parsed is None else parsed
 
 
 # ---- the message's own form

@@ -29,7 +29,7 @@ from dragoman.api.compat.chat_labels import (
 )
 from dragoman.api.compat.chat_languages import words
 from dragoman.api.input import MAX_VALUES, parse_json
-from dragoman.errors import InvalidJson, UntranslatableText
+from dragoman.errors import InvalidJson, TooManyValues, UntranslatableText
 
 _MAX_IN_LINE = 10  # colons and marks of one line, which is read up to each of them
 _OPENING = re.compile(
@@ -149,14 +149,28 @@ _JSON_START = re.compile(r"(?:^|(?<=[:：.。]))[ \t]*(?=[\[{])", re.MULTILINE)
 
 
 def parsed_json(text: str) -> object:
-    """The JSON list or object that a text is, within the bounds of a request's; None: it is none."""
+    """The JSON list or object that a text is; None: it is none. Raises `TooManyValues` for more than a request may have."""
+    try:
+        return message_json(text)
+    except (UntranslatableText, UnicodeEncodeError):
+        return None
+
+
+def message_json(text: str) -> object:
+    """The JSON list or object that a message is; None: it is none. Raises `UntranslatableText`, and `TooManyValues` for more
+    than a request may have."""
     text = text.strip()
     if text[:1] not in ("{", "["):
         return None
     try:
         return cast(object, parse_json(text.encode(), MAX_VALUES))
-    except (InvalidJson, UntranslatableText, UnicodeEncodeError):
+    except InvalidJson:
         return None
+    except TooManyValues:
+        raise TooManyValues(
+            f"the message is JSON with more than {MAX_VALUES} values in its lists and objects: send several",
+            param="messages",
+        ) from None
 
 
 # ---- what is introduced

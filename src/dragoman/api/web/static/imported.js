@@ -35,31 +35,34 @@ export class Imported {
   /** @param {string} name of the file @param {object} taken what the server says of it @param {{id: string, target: string}} about the document */
   show(name, taken, about) {
     const { changed_count: changed, reviewed_count: reviewed, refused, refused_count: left, conflicts, conflicts_count: both } = taken;
+    const { as_exported: asExported, as_exported_count: others } = taken;
     const counts = [t("review.taken", { count: changed }), reviewed ? t("review.approved", { count: reviewed }) : "", left ? t("review.refused", { count: left }) : ""];
-    const sentences = [`${name}: ${counts.filter(Boolean).join(", ")}.`, both ? t("imported.both", { count: both }) : ""];
-    this.counted = sentences.filter(Boolean).join(" ");
-    this.left = both - conflicts.length;
+    const differ = [both ? t("imported.both", { count: both }) : "", others ? t("imported.as_exported", { count: others }) : ""];
+    this.counted = [`${name}: ${counts.filter(Boolean).join(", ")}.`, ...differ].filter(Boolean).join(" ");
+    this.left = both - conflicts.length + others - asExported.length;
     this.box.hidden = false;
-    this.conflicts = conflicts.map((one) => new Conflict(one, about, this.onChanged, () => this.describe()));
-    const hidden = left - refused.length + (both - conflicts.length);
+    const conflict = (one, isChanged) => new Conflict(one, isChanged, about, this.onChanged, () => this.describe());
+    this.conflicts = [...conflicts.map((one) => conflict(one, true)), ...asExported.map((one) => conflict(one, false))];
+    const hidden = left - refused.length + this.left;
     const more = hidden ? [el("li", {}, el("span", {}, t("count.more", { count: hidden })))] : [];
     this.list.replaceChildren(...this.conflicts.map(({ element }) => element), ...refused.map((one) => refusal(one, about.id)), ...more);
     this.describe();
     showDifferences(this.conflicts);
   }
 
+  /** Those that the file has changed, and that have not its translation. */
   get open() {
-    return this.conflicts.filter(({ isTaken }) => !isTaken);
+    return this.conflicts.filter(({ isTaken, isChanged }) => isChanged && !isTaken);
   }
 
-  /** Say how many segments have which translation, and offer the file's for all that have not. */
+  /** Say how many segments have which translation, and offer the file's for all that it has changed. */
   describe() {
     const { length } = this.open;
-    const taken = this.conflicts.length - length;
-    const kept = length + this.left;
+    const taken = this.conflicts.filter(({ isTaken }) => isTaken).length;
+    const kept = this.conflicts.length - taken + this.left;
     const sentences = [this.counted, kept ? t("imported.stay", { count: kept }) : "", taken ? t("imported.have", { count: taken }) : ""];
     say(this.summary, sentences.filter(Boolean).join(" "));
-    this.all.hidden = this.conflicts.length < 2 || !length;
+    this.all.hidden = this.conflicts.filter(({ isChanged }) => isChanged).length < 2 || !length;
     say(this.all, t("imported.take_all", { count: length }));
   }
 
@@ -112,8 +115,9 @@ function* differences(element, other) {
 
 /** A segment with two translations, one of which it has. */
 class Conflict {
-  constructor({ segment, returned, reviewed }, about, onChanged, onTaken) {
-    Object.assign(this, { segment, returned, reviewed, about, onChanged, onTaken });
+  /** @param {boolean} isChanged in the file: else it is there as it was exported */
+  constructor({ segment, returned, reviewed }, isChanged, about, onChanged, onTaken) {
+    Object.assign(this, { segment, returned, reviewed, isChanged, about, onChanged, onTaken });
     this.isTaken = false;
     this.toggle = button("", () => this.change(), { "aria-describedby": `imported-${segment.n}` });
     this.fault = el("p", { role: "alert" });

@@ -257,7 +257,8 @@ export function editSegments(id, edits) {
 
 /**
  * Set the translations of an exported XLIFF file that comes back: `{segments, changed_count, reviewed_count, refused, refused_count,
- * conflicts, conflicts_count}`. Of `conflicts`, `[{segment, returned, reviewed}]`, the segments are as they were.
+ * conflicts, conflicts_count, as_exported, as_exported_count}`. Of both lists, `[{segment, returned, reviewed}]`, the segments are as
+ * they were.
  */
 export function takeBack(id, file) {
   return json(documentPath(id, "/xliff"), { method: "POST", body: file, headers: { "Content-Type": "application/xliff+xml" }, wanted: true });
