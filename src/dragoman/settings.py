@@ -394,7 +394,7 @@ class MemorySettings:
         "storage",
     )
     similarity: Annotated[float, Bound(ge=0, le=100)] = _setting(
-        60.0, "the least similarity of such an entry's text, 100: equal", "storage"
+        50.0, "the least similarity of such an entry's text, 100: equal", "storage"
     )
     shared_edits: bool = _setting(
         False,
