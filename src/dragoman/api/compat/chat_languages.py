@@ -23,6 +23,7 @@ from dragoman import languages
 _FOLDER = Path(__file__).parent
 _READ = 20_000  # characters at the beginning and at the end of a message in which a language is looked for
 _MAX_KEPT = 4_000  # characters of a message whose reading is kept
+_KEPT_ANSWERS = 64  # to a question of which a request asks several about the same message
 _MAX_SENTENCE = 220
 _MAX_FOUND = 100  # words of one kind in a message: an instruction has fewer
 _QUOTES = "\"'`*_“”‘’«»「」『』【】《》<>{}[]()（） \t"
@@ -208,10 +209,15 @@ def before(text: str, place: int, *, codes: bool = True) -> str | None:
 
 def asks(message: str) -> bool:
     """Whether a message speaks of a translation, at its beginning or its end."""
+    if len(message) <= _READ:
+        return _asks(message)
     search = words("asks").search
-    return search(message, 0, _READ) is not None or (
-        len(message) > _READ and search(message, len(message) - _READ) is not None
-    )
+    return search(message, 0, _READ) is not None or search(message, len(message) - _READ) is not None
+
+
+@lru_cache(maxsize=_KEPT_ANSWERS)
+def _asks(message: str) -> bool:
+    return words("asks").search(message) is not None
 
 
 def tells(message: str) -> bool:
@@ -247,8 +253,12 @@ def begins(message: str) -> bool:
 
 
 def _starts(kind: str, message: str) -> bool:
-    search = _sentence(kind).search
-    return search(message, 0, _READ) is not None or (len(message) > _READ and search(message[-_READ:]) is not None)
+    return _has_sentence(kind, message[:_READ]) or (len(message) > _READ and _has_sentence(kind, message[-_READ:]))
+
+
+@lru_cache(maxsize=_KEPT_ANSWERS)
+def _has_sentence(kind: str, message: str) -> bool:
+    return _sentence(kind).search(message) is not None
 
 
 @cache
