@@ -102,7 +102,7 @@ async def test_what_a_soak_stores_has_a_bound_and_its_end_is_compared_with_the_l
                 yield stage
 
         monkeypatch.setattr(soak, "staged", staged)
-        await soak.Soak(results, 60.0, HANG_S, 1, Interrupting(interrupted, 100)).run(interrupted)
+        await soak.Soak(results, 20.0, HANG_S, 1, Interrupting(interrupted, 100)).run(interrupted)
         process.kill()
     assert not soak.has_failed(results), results.data["findings"]
     assert results.data["right"] >= 50

@@ -269,7 +269,7 @@ def with_controls(text: str) -> str:
 @pytest.mark.parametrize("format", ["text", "html", "xml", "markdown"])
 async def test_controls_that_a_model_invents_are_in_no_translation(format: TextFormat) -> None:
     translation, _ = await translated(with_controls, "Can I pay?", format=format)
-    opening = r"\[31m" if format == "markdown" else "[31m"
+    opening = "&#91;31m" if format == "markdown" else "[31m"  # a formula of LaTeX might begin with a backslash
     assert outline(translation.text) == f"{opening}x x x? x"
 
 
