@@ -71,6 +71,8 @@ SERVERS = {
     "fronts": FOUR_ELSEWHERE,
 }
 """What is measured beside the first server, by the names of `--servers`."""
+WITH = {PLAIN: WITH_EXAMPLES, TWO: TWO_EXAMPLES, FOUR: FOUR_EXAMPLES, DIRECT: DIRECT_EXAMPLES}
+"""What is asked with examples, too, and its name then."""
 BESIDE = {
     WITH_EXAMPLES: (PLAIN, DIRECT_EXAMPLES),
     PLAIN: (UNCALIBRATED, DIRECT),
@@ -113,7 +115,7 @@ class Asker:
     def __init__(self, name: str, server: RunningServer, session: aiohttp.ClientSession, model: str) -> None:
         self.name, self.server = name, server
         self._session, self._model = session, model
-        self._has_examples = name in (WITH_EXAMPLES, TWO_EXAMPLES, FOUR_EXAMPLES, DIRECT_EXAMPLES)
+        self._has_examples = name in WITH.values()
         self.is_vllm = name in (DIRECT, DIRECT_EXAMPLES)
 
     def body(self, text: Text, stop_ids: Sequence[int]) -> tuple[str, dict[str, Any]]:
@@ -227,8 +229,7 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
     engine = {"gpu-memory-utilization": options.memory_share, "max-model-len": 4096}
     own = {**engine, "model": options.model, "profile": options.profile}
     traffic = {"traffic-folder": str(logs / "traffic")}
-    memory = {"storage-url": f"sqlite:///{logs}/dragoman.db"}
-    of_two, of_four = ({"storage-url": f"sqlite:///{logs}/{name}.db"} for name in ("two", "four"))
+    memory, of_two, of_four = ({"storage-url": f"sqlite:///{logs}/{name}.db"} for name in ("dragoman", "two", "four"))
 
     async with AsyncExitStack() as stack:
         timeout = aiohttp.ClientTimeout(total=120)
@@ -266,11 +267,10 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
                 front = {"model": options.model, "profile": options.profile, "engine-url": url, "remote-slots": 1024}
                 log = logs / f"{name.replace(' ', '-')}.log"
                 servers[name] = await started(name, dragoman_serve(name, {**front, **several}, log))
-        more = {TWO: TWO_EXAMPLES, FOUR: FOUR_EXAMPLES, DIRECT: DIRECT_EXAMPLES}
         askers += [
             Asker(way, server, session, options.model)
             for name, server in servers.items()
-            for way in filter(None, (name, more.get(name)))
+            for way in filter(None, (name, WITH.get(name)))
         ]
         await warm_up(askers, texts, stop_ids)
         await in_turn(askers, texts, stop_ids, found, options)

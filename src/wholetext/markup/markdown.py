@@ -598,10 +598,8 @@ def _escape_brackets(written: list[str]) -> None:
                 opened.append((part, found.end()))
             elif found[0][1] == "]" and opened:
                 opened.pop()
-    ends = (
-        *opened[:1],
-        *opened[-1:],
-    )  # behind the first is every command; behind the last is a word only if all have one
+    # Behind the first one is every command; behind the last one is a word only if one is behind all.
+    ends = (*opened[:1], *opened[-1:])
     if any(_BRACKET_REFERENCE in text for text in written[::2]) or any(
         may_begin_formula("".join((written[part][at:], *written[part + 1 :]))) for part, at in ends
     ):
