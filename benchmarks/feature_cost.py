@@ -378,7 +378,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--warmup", type=float, default=1.5, help="seconds")
     parser.add_argument("--window", type=float, default=4.0, help="seconds")
-    parser.add_argument("--memory-share", type=float, default=0.2, help="of the GPU's memory, for each engine")
+    parser.add_argument(
+        "--memory-share", type=float, default=0.2, help="of the GPU's memory, for each server, whose engines share it"
+    )
     parser.add_argument("--logs", type=Path, default=Path(".dragoman/feature-cost"))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
