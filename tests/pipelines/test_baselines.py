@@ -91,7 +91,7 @@ async def test_an_idle_worker_takes_the_sequence_that_has_waited_longest(script:
     gate = script.gate()
     async with running(workers(script, count=2)) as pipeline:
         slow = asyncio.create_task(pipeline.generate(sequence(gate, name="slow")))
-        await loaded(pipeline, running=1, waiting=0)
+        await until(lambda: bool(script.batches()), "the slow one in its worker")
         names = [f"quick{number}" for number in range(5)]
         await asyncio.gather(*(pipeline.generate(sequence(name=name)) for name in names))
         assert not slow.done()
