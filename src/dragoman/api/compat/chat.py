@@ -249,12 +249,14 @@ class _Request:
         if part is not None:
             part = self._checked(part)
         text, about = (part.text, f"{self.told}\n\n{part.about}") if part is not None else (self.spelt, self.told)
-        glossary = {**chat_labels.terms(about), **described.options.glossary}
+        options = described.options
+        if terms := chat_labels.terms(about):
+            options = replace(options, glossary={**terms, **options.glossary})
         task = Task(
             (),
             target,
             source if source is not None and not _is_same(source, target) else None,
-            options=replace(described.options, glossary=glossary),
+            options=options,
             message=text,
             unused="examples" if self.pairs else "",
         )
@@ -270,9 +272,9 @@ class _Request:
             chat_account.check(about, self.message, part, made, target, is_given=has_schema)
         if made is not None:
             return replace(task, texts=tuple(made.texts), reply=made)
-        examples = self._examples()
-        options = replace(task.options, examples=examples)
-        return _separated(text, most, replace(task, options=options, unused="" if examples else task.unused))
+        if examples := self._examples():
+            task = replace(task, options=replace(options, examples=examples), unused="")
+        return _separated(text, most, task)
 
     @property
     def _reply(self) -> str:

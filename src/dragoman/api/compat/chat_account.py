@@ -9,8 +9,9 @@ answer would be one that the program cannot use. This module does not read: it l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice, pairwise
 
 from dragoman.api.compat import chat_languages
@@ -25,6 +26,7 @@ from dragoman.types import Translation
 _READ = 20_000  # characters of an instruction, and of the answer
 _ENDS = 3_000  # characters at the beginning and at the end of a text that are looked at
 _MAX_MARKS = 200
+_KEPT = 64  # instructions of which is kept what they want: a program sends the same one with each text
 _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
 _CLAUSE_END = re.compile(r"[,，、]|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) ", re.IGNORECASE)
@@ -377,6 +379,8 @@ def _left_around(part: SplitMessage) -> str | None:
 
 def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None:
     """What an instruction wants in the answer, and the answer has not."""
+    if not frame.strip() and _wants_nothing(about):
+        return None
     at = max(message.rfind(text[:200]), 0)
     before, after = message[max(at - _WINDOW, 0) : at].split(), message[at + len(text) :][:_WINDOW].split()
     around = " ".join(  # the marks that the text stands between, and no words
@@ -385,12 +389,22 @@ def _left_of_form(about: str, message: str, text: str, frame: str) -> str | None
     has = f"{frame[:_READ]} {text[:_READ]} {around}"
     if (key := _keys(about, text, frame)) is not None:
         return key
-    clauses = tuple(_demands(about))
+    return _left_of_answer(about, frame[:_READ], has)
+
+
+@lru_cache(maxsize=_KEPT)
+def _wants_nothing(about: str) -> bool:
+    """Whether an instruction wants no more than the translation: what it wants is in any answer if it is in an empty one."""
+    return _left_of_answer(about, "", "") is None
+
+
+def _left_of_answer(about: str, frame: str, has: str) -> str | None:
+    clauses = _demands(about)
     demands = [one for one in clauses if not one.is_kept]
     return (
         _elements(about, demands, has)
         or _marks(demands, has)
-        or _orders(clauses, frame[:_READ], has)
+        or _orders(clauses, frame, has)
         or _shown_forms(about, has)
         or _templates(about, has)
     )
@@ -461,18 +475,19 @@ class _Demand:
     is_kept: bool = False
 
 
-def _demands(about: str) -> Iterator[_Demand]:
+@lru_cache(maxsize=_KEPT)
+def _demands(about: str) -> tuple[_Demand, ...]:
     """The clauses of an instruction about the answer that are no prohibition, and do not tell what stays.
 
     A negation, or a condition, holds until a clause begins anew, and one within the request ("with no notes") for it alone.
     What stands before the request in its sentence leads to it, unless the request begins with "then".
     """
-    left = _MAX_CLAUSES
+    found, left = list[_Demand](), _MAX_CLAUSES
     for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
         is_off = False
         clauses = _CLAUSE_END.split(sentence[0])[:left]
         if not clauses:
-            return
+            break
         left -= len(clauses)
         requests = [bool(chat_languages.read(one).targets) for one in clauses]
         first = requests.index(True) if True in requests else 0
@@ -480,8 +495,9 @@ def _demands(about: str) -> Iterator[_Demand]:
             clause = clauses[place]
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
             if not is_off and not _OF_INPUT.search(clause):
-                yield _Demand(clause, requests[place], words("kept").search(clause) is not None)
+                found.append(_Demand(clause, requests[place], words("kept").search(clause) is not None))
             is_off = is_off and not requests[place]
+    return tuple(found)
 
 
 def _elements(about: str, demands: Sequence[_Demand], has: str) -> str | None:

@@ -55,8 +55,8 @@ def trimmed(part: SplitMessage) -> SplitMessage:
 
 def without_end(part: SplitMessage) -> SplitMessage:
     """Without a label of the answer, a last note, or context behind the text."""
-    before, text, after = part.before, part.text, part.after
-    if (following := _next_label(before, text)) is not None:
+    text, after = part.text, part.after
+    if (following := _next_label(part.before, text)) is not None:
         text, after = text[:following].rstrip(), text[following:] + after
     for ending in (_END_LINE, _END_BLOCKS, LAST_LABEL, words("end_note"), _LAST_RULES, LAST_LABEL):
         tail = text[-TAIL:]
@@ -69,7 +69,8 @@ def without_end(part: SplitMessage) -> SplitMessage:
             continue
         at = max(len(text) - TAIL, 0) + found.start()
         text, after = text[:at].rstrip(), text[at:] + after
-    return replace(part, before=before, text=text.rstrip() if text.endswith("\n") else text, after=after)
+    text = text.rstrip() if text.endswith("\n") else text
+    return part if text == part.text else replace(part, text=text, after=after)
 
 
 def _is_of_answer(found: re.Match[str]) -> bool:

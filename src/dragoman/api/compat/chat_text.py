@@ -624,19 +624,13 @@ def _begins(message: str) -> bool:
 
 def is_instructed(message: str, is_asked: bool = False) -> bool:
     """Whether a message begins with a request, with rules behind it, or with more where others ask already."""
-    lines = message.lstrip()[:TAIL].splitlines()[:12] or [""]
-    first = lines[0]
-    if (
-        is_asked
-        and _begins(first)
-        and said("text", first)
-        and said("follows", first)
-        and any(map(str.strip, lines[1:]))
-    ):
+    first, *lines = message.lstrip()[:TAIL].splitlines()[:12] or [""]
+    if is_asked and any(map(str.strip, lines)) and _begins(first) and said("text", first) and said("follows", first):
         return True
-    sentences = [one for line in lines for one in re.split(r"(?<=[.。])\s*", line)]
-    is_told = _begins(first) or (chat_languages.tells(first) and any(map(_begins, lines[1:])))
-    return is_told and any(map(words("rule_line").match, sentences[1:]))
+    sentences = [one for line in (first, *lines) for one in re.split(r"(?<=[.。])\s*", line)]
+    if not any(map(words("rule_line").match, sentences[1:])):
+        return False
+    return _begins(first) or (chat_languages.tells(first) and any(map(_begins, lines)))
 
 
 def _has_rules(text: str) -> bool:
