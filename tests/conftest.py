@@ -8,6 +8,7 @@ same tests of the adapter run on any machine.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -27,6 +28,10 @@ from tests.pipelines.building import Started
 
 if TYPE_CHECKING:
     from dragoman.engine.async_engine import AsyncEngine
+
+gc.disable()
+"""Until all tests are collected. They and their modules are a million objects that stay: to look for garbage among them, again
+and again, was half of the work of collecting tests and a part of running them."""
 
 hypothesis.settings.register_profile("untimed", deadline=None)  # no test depends on the machine's speed
 hypothesis.settings.load_profile("untimed")
@@ -79,6 +84,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("engine") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(ENGINE_START_S))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:

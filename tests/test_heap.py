@@ -27,7 +27,7 @@ def unfrozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(heap, "_is_frozen", False)
     gc.unfreeze()
     yield
-    gc.unfreeze()
+    gc.freeze()  # as it was for all tests
 
 
 def test_a_frozen_heap_is_not_walked_again() -> None:

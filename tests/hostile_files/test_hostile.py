@@ -125,6 +125,7 @@ def _answer(task: WorkerTask) -> dict[str, Any]:
 def _outcome(data: bytes, options: ReadOptions, loss: str, seed: int) -> Outcome:
     """Read a file, write it with translations, and read the result again."""
     gc.collect()  # of the file before: a worker, which has one, collects none
+    gc.freeze()  # what is left stays, and need not be looked at again
     with TemporaryDirectory() as folder:
         Path(folder, SOURCE).write_bytes(data)
         reading, writing = (WorkerTask(op, folder, options) for op in ("read", "write"))
