@@ -69,7 +69,8 @@ async def test_a_translation_is_one_line_with_its_facts(lines: Lines) -> None:
     assert line["characters"] == len(f"Where is {SECRET}?") + 13
     usage = answer.json()["usage"]
     assert (line["prompt_tokens"], line["output_tokens"]) == (usage["prompt_tokens"], usage["completion_tokens"])
-    assert line["duration_s"] >= max(line["ttft_s"], line["queue_s"])  # of the first text, and of the one that waited longest
+    # The first token is that of one text, the queue that of the text which waited longest.
+    assert line["duration_s"] >= max(line["ttft_s"], line["queue_s"])
     assert min(line["ttft_s"], line["queue_s"]) >= 0
     assert lines.records[0].levelno == logging.INFO
 
