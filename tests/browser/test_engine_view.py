@@ -94,6 +94,7 @@ async def test_a_burst_shows_each_text_s_way_and_short_ones_overtake(live: Page,
     await expect(live.locator("#burst-rows li[data-phase=done]")).to_have_count(25)
     await expect(live.locator("#burst-load")).to_be_empty()
     assert len(calls) == 1
+    assert len(set(calls[0].post_data_json["text"])) == 25  # else some would be generated once, for several
     counted = re.search(r"25 texts in .+\. (\d+) of 18 short texts", await live.locator("#burst-result").inner_text())
     assert counted is not None
     assert int(counted[1]) >= 9

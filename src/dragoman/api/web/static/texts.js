@@ -19,10 +19,11 @@ export function drawTexts(topics, languages, target, random = Math.random) {
   const usable = sources.filter((tag) => languages.serves(tag, target));
   if (!usable.length) return [];
   const bags = stock.map((sentences) => new Bag(sentences, random));
+  const short = new Bag(stock.flat(), random); // no short text is there twice: the engine would generate it once
   return Array.from({ length: TEXTS }, (_, at) => {
     const language = usable[at % usable.length];
     const long = LONG_AT.has(at);
-    const bag = bags[Math.floor(random() * bags.length)];
+    const bag = long ? bags[Math.floor(random() * bags.length)] : short;
     const drawn = Array.from({ length: long ? LONG_SENTENCES : 1 }, () => bag.draw()[language]);
     return { text: drawn.join(UNSPACED.has(language) ? "" : " "), language, long };
   });
