@@ -4,7 +4,6 @@ answer."""
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests.clients.__main__ import Server, serving
 from tests.openapi import FILES
+from tests.uv import installed
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
@@ -26,10 +26,7 @@ expected-statuses = ["2xx", "3xx", "4xx", "504"]  # 504: a deadline that the req
 @pytest.fixture(scope="module")
 def schemathesis(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command, in an environment of its own."""
-    folder = tmp_path_factory.mktemp("schemathesis")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    subprocess.run([folder / "bin/python", "-m", "pip", "install", "-q", SCHEMATHESIS], check=True)
-    return folder / "bin/schemathesis"
+    return installed(tmp_path_factory.mktemp("schemathesis"), SCHEMATHESIS) / "schemathesis"
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from dragoman import phrasebook
 from dragoman.pipelines.fake import FakePipeline
 from tests.pipelines.upstream import Upstream, listening
 from tests.processes import ServerProcess
+from tests.uv import uv
 from wholetext.markup.spans import pseudolocalized
 
 ROOT = Path(__file__).parents[2]
@@ -45,12 +45,6 @@ for module in pkgutil.walk_packages(dragoman.__path__, "dragoman."):
 """Fails where a module of the server, those that adapt vLLM aside, needs what vLLM or the bench bring."""
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
-
-
-def uv() -> str:
-    found = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
-    assert found, "uv is not installed; `make setup` does it"
-    return found
 
 
 def environment() -> dict[str, str]:
