@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -30,6 +29,7 @@ import httpx
 from dragoman import __version__
 from tests.clients.files import write_all
 from tests.processes import ServerProcess, create_key, revoke_key
+from tests.uv import uv
 
 HERE = Path(__file__).parent
 CACHE = Path(".dragoman/clients")
@@ -92,8 +92,8 @@ def command_of(client: Client) -> list[str]:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         if client.runs == "python":
-            venv.create(folder, with_pip=True)
-            install = [str(folder / "bin/python"), "-m", "pip", "install", "-q"]
+            subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, folder], check=True)
+            install = [uv(), "pip", "install", "--quiet", "--python", str(folder / "bin/python")]
         else:
             install = ["npm", "install", "--silent", "--prefix", str(folder)]
         done = subprocess.run([*install, *client.packages], capture_output=True, text=True)
