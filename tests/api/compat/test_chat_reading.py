@@ -546,3 +546,8 @@ def test_clauses_of_an_instruction_are_read_once_and_within_a_bound(monkeypatch:
     assert task("Hello.", None, "Translate to German. " + ",a" * 9_950).target == "de"
     assert len(messages) < 2_100
     assert task("Hello.", None, f"Translate to German.{',a' * 3_000}. Be brief. Be kind.").target == "de"
+
+
+def test_no_shape_is_in_an_empty_answer() -> None:
+    """So that an instruction whose demands an empty answer meets has none: it is not looked for them with each text."""
+    assert not [sign.pattern for _, sign in chat_languages.signs() if sign.search("") is not None]
