@@ -28,7 +28,7 @@ HOSTILE = (
     "nul \x00 byte",
     "<|sep|><|eos|><|en|>",
     "{0} %s {{count}} <b0></b0>",
-    "a" * 600,
+    "a" * 2_500,
 )
 
 
@@ -136,13 +136,13 @@ async def test_a_client_that_disconnects_in_a_stream_frees_the_engine(
     assert service.admission.calls == 0
 
 
-async def test_eight_thousand_characters_come_back_whole(client: httpx.AsyncClient) -> None:
+async def test_twenty_thousand_characters_come_back_whole(client: httpx.AsyncClient) -> None:
     paragraphs: list[dict[str, str]] = []
     breaks = ["\n\n", "\n\n\n", "\n \n", "\r\n\r\n"]
-    while sum(len(one["en"]) + 2 for one in paragraphs) < 8_000:
+    while sum(len(one["en"]) + 2 for one in paragraphs) < 20_000:
         paragraphs += messages(1, 12, seed=len(paragraphs))
     source = "".join(one["en"] + breaks[n % 4] for n, one in enumerate(paragraphs))
-    assert len(source) >= 8_000
+    assert len(source) >= 20_000
     [translation] = await translate(client, source, source="en", target="ja")
     assert translation["finish_reason"] == "stop"
     rest = translation["text"]
