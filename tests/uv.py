@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -15,9 +16,12 @@ def uv() -> str:
     return found
 
 
-def installed(folder: Path, *requirements: str) -> Path:
-    """The folder of programs of a new environment with these packages."""
-    subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, folder], check=True)
+def environment_with(folder: Path, *wanted: str | Path, environment: Mapping[str, str] | None = None) -> Path:
+    """The folder of programs of a new environment in `folder`. `wanted`: further arguments of `uv pip install`.
+
+    Raises `CalledProcessError`, after uv has said why.
+    """
     python = folder / "bin/python"
-    subprocess.run([uv(), "pip", "install", "--quiet", "--python", python, *requirements], check=True)
+    for command in (("venv", "--python", sys.executable, folder), ("pip", "install", "--python", python, *wanted)):
+        subprocess.run([uv(), *command, "--quiet"], cwd=folder.parent, env=environment, check=True)
     return python.parent

@@ -11,7 +11,7 @@ import pytest
 
 from tests.clients.__main__ import Server, serving
 from tests.openapi import FILES
-from tests.uv import installed
+from tests.uv import environment_with
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
@@ -26,7 +26,7 @@ expected-statuses = ["2xx", "3xx", "4xx", "504"]  # 504: a deadline that the req
 @pytest.fixture(scope="module")
 def schemathesis(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command, in an environment of its own."""
-    return installed(tmp_path_factory.mktemp("schemathesis"), SCHEMATHESIS) / "schemathesis"
+    return environment_with(tmp_path_factory.mktemp("schemathesis"), SCHEMATHESIS) / "schemathesis"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from dragoman import phrasebook
 from dragoman.pipelines.fake import FakePipeline
 from tests.pipelines.upstream import Upstream, listening
 from tests.processes import ServerProcess
-from tests.uv import uv
+from tests.uv import environment_with, uv
 from wholetext.markup.spans import pseudolocalized
 
 ROOT = Path(__file__).parents[2]
@@ -71,11 +70,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def install(wheel: Path, extras: str) -> Path:
     """The folder of programs of an environment with the wheel, these extras, and the pinned versions of both."""
     venv = wheel.parent / f"venv-{extras.strip('[]')}"  # vLLM reads brackets of a path as a pattern
-    run(uv(), "venv", "--quiet", "--python", sys.executable, venv, cwd=wheel.parent)
     pins = ("--constraint", ROOT / "constraints/cpu.txt", "--override", ROOT / "constraints/overrides.txt")
-    python = venv / "bin/python"
-    run(uv(), "pip", "install", "--quiet", "--python", python, *pins, f"{wheel}{extras}", cwd=wheel.parent)
-    return python.parent
+    return environment_with(venv, *pins, f"{wheel}{extras}", environment=environment())
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ import httpx
 from dragoman import __version__
 from tests.clients.files import write_all
 from tests.processes import ServerProcess, create_key, revoke_key
-from tests.uv import uv
+from tests.uv import environment_with
 
 HERE = Path(__file__).parent
 CACHE = Path(".dragoman/clients")
@@ -91,14 +91,13 @@ def command_of(client: Client) -> list[str]:
     if not marker.exists() or marker.read_text() != wanted:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        if client.runs == "python":
-            subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, folder], check=True)
-            install = [uv(), "pip", "install", "--quiet", "--python", str(folder / "bin/python")]
-        else:
-            install = ["npm", "install", "--silent", "--prefix", str(folder)]
-        done = subprocess.run([*install, *client.packages], capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"{client.title} was not installed:\n{done.stderr[-2000:]}")
+        try:
+            if client.runs == "python":
+                environment_with(folder, *client.packages)
+            else:
+                subprocess.run(["npm", "install", "--silent", "--prefix", folder, *client.packages], check=True)
+        except subprocess.CalledProcessError as error:
+            raise SystemExit(f"{client.title} was not installed") from error
         marker.write_text(wanted)
     if client.runs == "python":
         return [str(folder / "bin/python"), str(script)]
