@@ -11,11 +11,14 @@ Messages of catalogues (`dragoman eval --adapt`) are translated by servers that 
     dragoman, two engines         two servers, each with an engine, on the same GPU (`--replicas 2/gpu`); likewise four
     …, three examples             the same servers; requests use the memory
     vllm serve                    the same prompts as token ids
-    vllm serve, three examples    the same prompts with the same three examples
+    …, log-probabilities          the same, with the log-probability of each token, which a dragoman asks for
+    …, three examples             the same prompts with the same three examples
     dragoman before vllm serve    a dragoman without an engine in front of it (`--engine-url`)
-    four dragomans before …       the same with `--replicas 4`
+    …, no confidence              the same without the tokens' log-probabilities
+    four dragomans before …       the same with `--replicas 4`; likewise without confidence
 
 Each load is one closed loop: `--warmup` seconds, then `--window` seconds in which answers count. All are sent the same texts.
+`behind_cpu_share` is of the API process of the `vllm serve` behind a dragoman.
 `--servers` chooses some of them. At the end some texts are sent to the first server twice, and to the two engines: how many
 outputs are equal.
 """
@@ -58,7 +61,9 @@ _RECORDED = 400  # texts before the KV cache is sized by them
 _COMPARED = 500  # texts whose outputs are compared
 PLAIN, WITH_EXAMPLES, UNCALIBRATED = "dragoman", "dragoman, three examples", "dragoman, no confidence"
 SMALL, DIRECT, DIRECT_EXAMPLES = "dragoman, KV cache auto", "vllm serve", "vllm serve, three examples"
+DIRECT_LOGPROBS = "vllm serve, log-probabilities"
 ELSEWHERE, FOUR_ELSEWHERE = "dragoman before vllm serve", "four dragomans before vllm serve"
+ELSEWHERE_UNSURE, FOUR_UNSURE = f"{ELSEWHERE}, no confidence", f"{FOUR_ELSEWHERE}, no confidence"
 TWO, TWO_EXAMPLES = "dragoman, two engines", "dragoman, two engines, three examples"
 FOUR, FOUR_EXAMPLES = "dragoman, four engines", "dragoman, four engines, three examples"
 SERVERS = {
@@ -69,10 +74,26 @@ SERVERS = {
     "vllm": DIRECT,
     "front": ELSEWHERE,
     "fronts": FOUR_ELSEWHERE,
+    "front-unsure": ELSEWHERE_UNSURE,
+    "fronts-unsure": FOUR_UNSURE,
 }
 """What is measured beside the first server, by the names of `--servers`."""
-WITH = {PLAIN: WITH_EXAMPLES, TWO: TWO_EXAMPLES, FOUR: FOUR_EXAMPLES, DIRECT: DIRECT_EXAMPLES}
-"""What is asked with examples, too, and its name then."""
+WITH = {
+    PLAIN: (WITH_EXAMPLES,),
+    TWO: (TWO_EXAMPLES,),
+    FOUR: (FOUR_EXAMPLES,),
+    DIRECT: (DIRECT_LOGPROBS, DIRECT_EXAMPLES),
+}
+"""In which other ways a server is asked."""
+EXAMPLES_IN = frozenset({WITH_EXAMPLES, TWO_EXAMPLES, FOUR_EXAMPLES, DIRECT_EXAMPLES})
+"""The ways whose requests have examples."""
+IN_FRONT: dict[str, dict[str, str]] = {
+    ELSEWHERE: {},
+    FOUR_ELSEWHERE: {"replicas": "4"},
+    ELSEWHERE_UNSURE: {"token-logprobs": "false"},
+    FOUR_UNSURE: {"replicas": "4", "token-logprobs": "false"},
+}
+"""The flags of those that have no engine of their own."""
 BESIDE = {
     WITH_EXAMPLES: (PLAIN, DIRECT_EXAMPLES),
     PLAIN: (UNCALIBRATED, DIRECT),
@@ -81,9 +102,12 @@ BESIDE = {
     TWO_EXAMPLES: (TWO, WITH_EXAMPLES, DIRECT_EXAMPLES),
     FOUR: (PLAIN, TWO, DIRECT),
     FOUR_EXAMPLES: (FOUR, WITH_EXAMPLES, DIRECT_EXAMPLES),
-    ELSEWHERE: (DIRECT,),
-    FOUR_ELSEWHERE: (ELSEWHERE, DIRECT),
+    ELSEWHERE: (DIRECT, DIRECT_LOGPROBS),
+    FOUR_ELSEWHERE: (ELSEWHERE, DIRECT, DIRECT_LOGPROBS),
+    ELSEWHERE_UNSURE: (DIRECT,),
+    FOUR_UNSURE: (DIRECT,),
     DIRECT_EXAMPLES: (DIRECT,),
+    DIRECT_LOGPROBS: (DIRECT,),
 }
 """What is compared with what, in the same turn."""
 
@@ -112,16 +136,25 @@ class Cell:
 class Asker:
     """Sends a text to one server in one of the ways of `BESIDE`."""
 
-    def __init__(self, name: str, server: RunningServer, session: aiohttp.ClientSession, model: str) -> None:
-        self.name, self.server = name, server
+    def __init__(
+        self,
+        name: str,
+        server: RunningServer,
+        session: aiohttp.ClientSession,
+        model: str,
+        behind: RunningServer | None = None,
+    ) -> None:
+        self.name, self.server, self.behind = name, server, behind
         self._session, self._model = session, model
-        self._has_examples = name in WITH.values()
-        self.is_vllm = name in (DIRECT, DIRECT_EXAMPLES)
+        self._has_examples = name in EXAMPLES_IN
+        self._has_logprobs = name == DIRECT_LOGPROBS
+        self.is_vllm = name in (DIRECT, *WITH[DIRECT])
 
     def body(self, text: Text, stop_ids: Sequence[int]) -> tuple[str, dict[str, Any]]:
         if self.is_vllm:
             prompt = list(text.prompts[self._has_examples])
             asked = {"model": self._model, "prompt": prompt, "max_tokens": text.max_tokens, "temperature": 0}
+            asked |= {"logprobs": 0} if self._has_logprobs else {}
             return "/v1/completions", {**asked, "stop_token_ids": list(stop_ids)}
         memory = text.target if self._has_examples else False
         body = {"text": text.source, "source": SOURCE, "target": text.target, "memory": memory}
@@ -166,11 +199,14 @@ async def load(
 
     async def watched() -> list[float]:
         await asyncio.sleep(options.warmup)
-        first, client_first = cpu_s(asker.server), psutil.Process().cpu_times()
+        first = used_s()
         await asyncio.sleep(options.window)
-        last, client_last = cpu_s(asker.server), psutil.Process().cpu_times()
-        used = [later - earlier for earlier, later in zip(first, last, strict=True)]
-        return [*used, client_last.user + client_last.system - client_first.user - client_first.system]
+        return [later - earlier for earlier, later in zip(first, used_s(), strict=True)]
+
+    def used_s() -> list[float]:
+        behind = cpu_s(asker.behind)[0] if asker.behind else 0.0
+        own = psutil.Process().cpu_times()
+        return [*cpu_s(asker.server), behind, own.user + own.system]
 
     *_, used = await asyncio.gather(*(client() for _ in range(clients)), watched())
     count = len(cell.latencies_s)
@@ -182,7 +218,8 @@ async def load(
         "server_cpu_ms_per_request": round(1000 * used[0] / max(1, count), 3),
         "server_cpu_share": round(used[0] / options.window, 3),
         "engine_cpu_share": round(used[1] / options.window, 3),
-        "client_cpu_share": round(used[2] / options.window, 3),
+        "behind_cpu_share": round(used[2] / options.window, 3),
+        "client_cpu_share": round(used[3] / options.window, 3),
         "had_examples": cell.with_examples,
         "remembered": cell.remembered,
         "prompt_tokens": cell.prompt_tokens,
@@ -249,7 +286,8 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
 
         plain = await started(PLAIN, dragoman(PLAIN, **traffic, **memory))
         await remember(session, plain.url, memories)
-        askers = [Asker(name, plain, session, options.model) for name in (PLAIN, WITH_EXAMPLES)]
+        ways = (PLAIN, WITH_EXAMPLES) if options.examples else (PLAIN,)
+        askers = [Asker(name, plain, session, options.model) for name in ways]
         await warm_up(askers, texts, stop_ids)
         commands = {
             UNCALIBRATED: dragoman(UNCALIBRATED, **{"token-logprobs": "false"}),
@@ -261,16 +299,17 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
         servers = {name: await started(name, commands[name]) for name in commands if name in options.servers}
         for name in servers.keys() & {TWO, FOUR}:
             await remember(session, servers[name].url, memories)
-        for name, several in ((ELSEWHERE, {}), (FOUR_ELSEWHERE, {"replicas": "4"})):
+        for name, flags in IN_FRONT.items():
             if name in options.servers:
                 url = servers[DIRECT].url
                 front = {"model": options.model, "profile": options.profile, "engine-url": url, "remote-slots": 1024}
                 log = logs / f"{name.replace(' ', '-')}.log"
-                servers[name] = await started(name, dragoman_serve(name, {**front, **several}, log))
+                servers[name] = await started(name, dragoman_serve(name, {**front, **flags}, log))
         askers += [
-            Asker(way, server, session, options.model)
+            Asker(way, server, session, options.model, servers[DIRECT] if name in IN_FRONT else None)
             for name, server in servers.items()
-            for way in filter(None, (name, WITH.get(name)))
+            for way in (name, *WITH.get(name, ()))
+            if options.examples or way not in EXAMPLES_IN
         ]
         await warm_up(askers, texts, stop_ids)
         await in_turn(askers, texts, stop_ids, found, options)
@@ -375,6 +414,7 @@ def main(arguments: list[str] | None = None) -> None:
         default=[*SERVERS.values()],
         help=f"some of {', '.join(SERVERS)}; front and fronts need vllm",
     )
+    parser.add_argument("--examples", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--warmup", type=float, default=1.5, help="seconds")
     parser.add_argument("--window", type=float, default=4.0, help="seconds")
