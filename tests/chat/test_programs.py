@@ -64,6 +64,7 @@ def test_the_list_of_programs() -> None:
         5: 79,
         6: 56,
         7: 77,
+        8: 101,
     }
     for one in programs.programs():
         hashed = int(sha256(one["program"].encode()).hexdigest(), 16)
