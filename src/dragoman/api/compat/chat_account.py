@@ -29,8 +29,8 @@ _MAX_MARKS = 200
 _KEPT = 64  # instructions of which is kept what they want: a program sends the same one with each text
 _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
-_CLAUSE_END = re.compile(r"[,，、]|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) ", re.IGNORECASE)
-_ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
+_CLAUSE_END = re.compile(r"[,，]|(?<=[\u3040-\u30ff])、|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) ", re.IGNORECASE)
+_ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather)\b|\s*(?:也|但|而|[并並]|同[时時]|另外?|[还還])", re.IGNORECASE)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
 _HEADING = re.compile(
     r"[ \t#*=-]{0,8}(?:[\[【](?P<bracketed>[^\]】\n]{2,40})[\]】]|(?P<capitals>[A-Z][A-Z _]{2,40})\b|[^\n:：]{2,60}?)"
@@ -166,6 +166,8 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
     lines = [line for line in f"{ends[:_ENDS]}\n{ends[_ENDS:][-_ENDS:]}".splitlines() if line.strip()]
     if (named := _named(about, lines) if len(lines) > 1 else None) is not None:
         return named
+    if _TUPLE.fullmatch(text) is not None:
+        return text
     if part is not None and part.is_marked:
         return None
     if _is_for_another(lines[0], target):
@@ -204,8 +206,6 @@ def _named(about: str, lines: Sequence[str]) -> str | None:
 def _frame(text: str, lines: Sequence[str]) -> str | None:
     """Quotation marks around the whole text, or lines of signs around it; or brackets around several texts in quotes."""
     is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
-    if _TUPLE.fullmatch(text) is not None:
-        return text
     if is_quoted and any(_is_order(line) or words("rule").match(line.lstrip()) for line in lines[1:]):
         return lines[0]
     if _QUOTED.fullmatch(text.strip()) is not None:

@@ -84,6 +84,7 @@ _KEPT = re.compile(
     r"\b(?:not|never|keep|copy|copied|unchanged|preserve|same|as (?:it is|is|they are))\b|n.t\b|不|保持|保留|勿",
     re.IGNORECASE,
 )
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _NEGATED = re.compile(r"\b(?:without|not|no|never|don't)\b", re.IGNORECASE)
 
 
@@ -560,6 +561,9 @@ def _numbered(message: str, about: str, most: int) -> Outline | None:
     if not heads or (len(heads) < 2 and _COUNTED.search(about) is None):
         return None
     spans = between(heads, len(message))
+    *others, last = (message[start:end].strip() for start, end in spans)
+    if others and _BLANK_LINE.search(last) is not None and not any(map(_BLANK_LINE.search, others)):
+        raise UnclearPrompt("what follows the message's list is not clear", param="messages")
     is_single = not any("\n" in message[start:end].strip() for start, end in spans)
     return _outline(message, spans, _one_line if is_single else _plain)
 

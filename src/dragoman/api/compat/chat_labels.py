@@ -75,7 +75,9 @@ FIRST_LABEL = re.compile(
 def label_kind(name: str) -> str | None:
     """What a label says that follows: a `text`, an `answer`, something in a `language`, or `context`; None: it says nothing."""
     name = spaced(name).strip(" #*(")
-    if words("label").fullmatch(name) is not None:
+    language, _, rest = name.partition(" ")
+    is_text = words("label").fullmatch(name) or (words("label").fullmatch(rest) and chat_languages.tag_of(language))
+    if is_text:
         return "text"
     if words("answer_label").fullmatch(name) is not None:
         return "answer"
@@ -114,8 +116,8 @@ def _term_heading() -> re.Pattern[str]:
 
 
 _TERM = re.compile(
-    r"[ \t]*(?:[-*•|][ \t]*)?(?P<source>[^\n|=:：→>]{1,80}?)[ \t]*(?:->|=>|→|=|[:：]|\|)"
-    r"[ \t]*(?P<target>[^\n|#]{1,80}?)[ \t]*(?:[|#][^\n]*)?(?:\n|\Z)"
+    r"[ \t]*(?!\d+[.)、])(?:[-*•|][ \t]*)?(?P<source>[^\n|=:：→>]{1,80}?)[ \t]*(?:->|=>|→|=|[:：]|\|)"
+    r"[ \t]*(?![\[{])(?P<target>[^\n|#]{1,80}?)[ \t]*(?:[|#][^\n]*)?(?:\n|\Z)"
 )
 
 

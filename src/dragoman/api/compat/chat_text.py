@@ -531,6 +531,7 @@ class _Scan:
             or place < self._from
             or _opens(message, end)
             or (not is_list and _is_rules(message, end))
+            or (is_block and _is_list_before_label(message, end))
         ):
             return None
         if not self._introduces(spaced(line), message[:start], is_block=is_block):
@@ -614,6 +615,21 @@ def _is_rules(message: str, place: int) -> bool:
         return words("rule").match(bullet["line"].lstrip("*")) is not None
     is_heading = line.rstrip("* ").endswith((":", "：")) or line.startswith("#")
     return is_heading and words("context").search(line) is not None and len(line) < 80
+
+
+def _is_list_before_label(message: str, place: int) -> bool:
+    """Whether a list, of which parts may have headings, stands behind a place and before the label of a text: it is rules."""
+    items = 0
+    for line in message[place : place + HEAD].splitlines():
+        if _BULLET.match(line) is not None:
+            items += 1
+        elif line.strip():
+            label = LABELS.match(line)
+            if label is None or label["end"] is None:
+                return False
+            if label_kind(label["name"]) == "text":
+                return items > 0
+    return False
 
 
 def _begins(message: str) -> bool:
