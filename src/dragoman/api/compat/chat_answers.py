@@ -64,6 +64,9 @@ _TAGGED = re.compile(
     r"<(?P<name>[A-Za-z][\w-]{0,20})(?P<id>[^<>\n]{0,60})>(?P<text>(?:(?!</?(?P=name)\b)[\s\S]){0,20000}?)</(?P=name)>\s*"
 )
 _SHOWN_ELEMENT = re.compile(r"<([A-Za-z]\w{0,20})(?: [^<>\n]{0,60})?>[^<>\n]{1,60}</\1>")
+_PAIRED = re.compile(
+    r"(?P<left>[^\w\s/\"'`]{1,3})(?P<name>\d{1,9})(?P<right>[^\w\s/\"'`]{1,3})(?P<text>[\s\S]{0,20000}?)(?P=left)/(?P=name)(?P=right)\s*"
+)
 _BOUNDED = re.compile(
     r"(?P<head>\S{2,60}?_)(?:BEGIN|START)(?P<tail>_{0,6}[^\w\s]{0,6})(?P<text>[\s\S]{0,20000}?)(?P=head)(?:END|STOP)(?P=tail)\s*"
 )
@@ -189,6 +192,8 @@ def _json(message: str, value: object, about: str) -> Outline | None:
     if key is not None and _STRINGS_WANTED.search(about) is not None:
         form = ()
     elif not form and (outer == name or shown.outer is None):
+        if name is not None and shown.outer == name and len(fields_of(value)) > 1 and not is_same:
+            message = json.dumps({name: items}, ensure_ascii=False)  # what else the message says is no part of the answer
         return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
     if outer is None and _LINES_WANTED.search(about) is not None:
         return joined(items, partial(_write_item, key=key, form=form), "", "\n", "", Outline(is_json=False))
@@ -446,7 +451,7 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
     if (separator := next(iter((*lines, *named)), None)) is not None:
         heads = [re.compile("").match(message, 0), *islice(re.finditer(re.escape(separator), message), most + 1)]
         return _outline(message, between([one for one in heads if one is not None], len(message)))
-    for pattern in (_TAGGED, _BOUNDED):
+    for pattern in (_TAGGED, _PAIRED, _BOUNDED):
         if (spans := _elements(message, pattern, most)) is not None:
             return _renamed(_outline(message, spans), about)
     if (timed := _timed(message, most)) is not None:
@@ -565,7 +570,15 @@ def _numbered(message: str, about: str, most: int) -> Outline | None:
     if others and _BLANK_LINE.search(last) is not None and not any(map(_BLANK_LINE.search, others)):
         raise UnclearPrompt("what follows the message's list is not clear", param="messages")
     is_single = not any("\n" in message[start:end].strip() for start, end in spans)
-    return _outline(message, spans, _one_line if is_single else _plain)
+    return _outline(message, _without_separator(message, spans), _one_line if is_single else _plain)
+
+
+def _without_separator(message: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The items without the line of signs with which each but the last ends."""
+    lines = [message[start:end].rstrip().rpartition("\n")[2] for start, end in spans[:-1]]
+    if len(lines) < 2 or len(set(lines)) > 1 or re.match(r"[ \t]*[^\w\s]{2}", lines[0]) is None:
+        return spans
+    return [(start, message.rindex(lines[0], start, end)) for start, end in spans[:-1]] + spans[-1:]
 
 
 def _each_line(message: str, about: str, most: int) -> Outline | None:
