@@ -76,8 +76,8 @@ def label_kind(name: str) -> str | None:
     """What a label says that follows: a `text`, an `answer`, something in a `language`, or `context`; None: it says nothing."""
     name = spaced(name).strip(" #*(")
     language, _, rest = name.partition(" ")
-    is_text = words("label").fullmatch(name) or (words("label").fullmatch(rest) and chat_languages.tag_of(language))
-    if is_text:
+    is_of_language = len(language) > 3 and words("label").fullmatch(rest) and chat_languages.tag_of(language)
+    if is_of_language or words("label").fullmatch(name) is not None:
         return "text"
     if words("answer_label").fullmatch(name) is not None:
         return "answer"

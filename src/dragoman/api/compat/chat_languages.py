@@ -38,7 +38,7 @@ _LEAD = re.compile(
     r"|língua|язык|sprache)\b[\s\"'`’*:：(=«\[{<]{0,8}){0,6}",
     re.IGNORECASE,
 )
-_ADJECTIVE = re.compile(r"\w{1,8}?的")
+_ADJECTIVE = re.compile(r"(?:\w{1,8}?[、，])?\w{1,8}?的")
 _ADJECTIVES = re.compile(
     r"(?:(?!(?:the|an?|of|for|by|in|on|with|from)\b)[A-Za-z][a-z-]{2,20}(?P<comma>,)?[ \t]+){1,4}(?=[A-Z][a-z]{2}|[^\x00-\x7f])"
 )

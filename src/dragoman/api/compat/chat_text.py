@@ -311,6 +311,10 @@ class _Scan:
     def before_end(self) -> SplitMessage | None:
         """The text before a label of the answer or a note, where other messages have the instruction."""
         part = without_end(SplitMessage("", self._message))
+        labels = [one for one in islice(LABELS.finditer(part.text, 0, HEAD), MAX_COLONS) if one["end"] is not None]
+        if labels and said("text", name := spaced(labels[-1]["name"])) and not said("context", name):
+            at = labels[-1].end()
+            part = replace(part, before=part.text[:at], text=part.text[at:].strip())
         return part if part.after.strip() else None
 
     def json_at_the_end(self) -> SplitMessage | None:
@@ -564,7 +568,8 @@ class _Scan:
             return True
         is_plain = re.search(r"[\"“`「]", line) is None and not chat_languages.read(before[-2_000:]).targets
         follows = said("follows", sentence) or bool(targets)
-        is_clear = not self._told or said("text", sentence)
+        is_this = _OF_THIS.search(sentence) is not None and _SIGNED_LINE.search(self._message, 0, HEAD) is None
+        is_clear = not self._told or said("text", sentence) or is_this
         return asks and is_plain and follows and is_clear and chat_languages.commands(sentence)
 
 
@@ -594,6 +599,7 @@ def _is_named(mark: str, about: str) -> bool:
     return False
 
 
+_OF_THIS = re.compile(r"\b(?:this|it|that|the following) (?:in)?to\b", re.IGNORECASE)
 _SOURCE_LINE = re.compile(r"\s*\[(?:source|from|target|language)[^\]\n]{0,60}\]\s*\n", re.IGNORECASE)
 
 
