@@ -427,7 +427,9 @@ class _Request:
             (first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first))
             or (chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in message.strip())
             or (chat_languages.tells(message) and (chat_labels.is_labelled(message) or chat_labels.has_label(message)))
-            or (not self.told and chat_labels.is_open(message) and self._may_be_asked(message))
+            or (not self.said.targets and chat_labels.is_open(message) and self._may_be_asked(message))
+            or (bool(self.told) and not self.said.targets and chat_languages.begins(message.lstrip()))
+            or (not self.told and chat_languages.asks(message[:_BEGINNING]) and chat_text.ends_with_json(message))
             or _OWN_TASK.match(message) is not None
         )
 

@@ -39,6 +39,7 @@ _HEADING = re.compile(
 """A line that says what follows it."""
 _MARKED_LINE = re.compile(r"[ \t]*[#=*<>\[{~-]{2,}[ \t]*\w[^\n]{1,60}[#=*<>\]}~-]{2,}[ \t]*")
 _MARK_LINE = re.compile(r"[ \t]*<{2,5}[A-Z][A-Z_ ]{2,30}>{2,5}[ \t]*")
+_SIGNED = re.compile(r"[^\w\s\"'`]{2,12}[\w .-]{1,30}?[^\w\s\"'`]{2,12}")
 _TOKEN = re.compile(
     r"\b(?i:start|begin|end|finish|prefix|precede|close|mark|flag|tag|label)\w*\b[^\n]{0,40}?"
     r"\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
@@ -186,12 +187,17 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
 
 
 def _named(about: str, lines: Sequence[str]) -> str | None:
-    """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names."""
+    """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names, or
+    names the lines of signs that divide the text."""
+    between = {_numberless(line.strip()) for line in lines if _SIGNED.fullmatch(line.strip()) is not None}
     marks = [line for line in lines if _MARK_LINE.fullmatch(line) is not None]
     if len(set(marks)) > 1 or marks[:1] == [lines[0]]:
         return marks[0]  # one alone within the text separates its parts
     for line in lines:
         if _MARKED_LINE.fullmatch(line) is not None and words("asks").search(line) is not None:
+            return line
+        named = {_numberless(mark[0]) for mark in islice(_SIGNED.finditer(line), 10)}
+        if _SIGNED.fullmatch(line.strip()) is None and named & between:
             return line
         label = _HEADING.fullmatch(line)
         if label is None:
@@ -201,6 +207,11 @@ def _named(about: str, lines: Sequence[str]) -> str | None:
         if is_named or words("no_text").search(line):
             return line
     return None
+
+
+def _numberless(mark: str) -> str:
+    """A mark of signs and words, whatever the number in it, or the letter that stands for one."""
+    return re.sub(r"\d+|(?<![A-Za-z])[Nni](?![A-Za-z])", "#", mark)
 
 
 def _frame(text: str, lines: Sequence[str]) -> str | None:

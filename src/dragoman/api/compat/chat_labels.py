@@ -37,13 +37,14 @@ def is_labelled(message: str) -> bool:
 
 
 def is_open(message: str) -> bool:
-    """Whether a message ends with the label of an answer, or begins with a line that asks for one of what follows."""
+    """Whether a message ends with the label of an answer, or begins with a paragraph that asks for one of what follows."""
     last = LAST_LABEL.search(message[-TAIL:])
     if last is not None and "\n" in message.strip():
         name = re.sub(r"[(（][^()（）]{0,60}[)）]", "", last["name"]).strip()
         if label_kind(name) in ("answer", "language") or name.lower() == "target":
             return True
-    line, _, rest = message.lstrip()[:TAIL].partition("\n")
+    line, rest = (*re.split(r"(?<=[:：])[ \t]*\n", message.lstrip()[:TAIL], maxsplit=1), "")[:2]
+    line = line if "\n\n" not in line else ""
     asked = words("asks").search(line, 0, MAX_LINE) if line.rstrip().endswith((":", "：")) and rest.strip() else None
     return asked is not None and asked.lastgroup != "en"
 

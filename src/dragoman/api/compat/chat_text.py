@@ -655,6 +655,12 @@ def is_instructed(message: str, is_asked: bool = False) -> bool:
     return _begins(first) or (chat_languages.tells(first) and any(map(_begins, lines)))
 
 
+def ends_with_json(message: str) -> bool:
+    """Whether a message has sentences, and behind them JSON to the end."""
+    start = _JSON_START.search(message.lstrip(), 1, HEAD) if message.rstrip()[-1:] in ("]", "}") else None
+    return start is not None and parsed_json(message.lstrip()[start.end() :]) is not None
+
+
 def _has_rules(text: str) -> bool:
     """Whether what may be text tells how to translate: it is more of the instruction, at its beginning or its end."""
     if _STRUCTURED.match(text) is not None:
