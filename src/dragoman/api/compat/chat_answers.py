@@ -462,7 +462,7 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
 
 def _mark(separator: re.Match[str]) -> str:
     """The signs that an instruction calls a separator."""
-    return next(one for name in ("mark", "zh", "before", "kept", "shown", "by", "around") if (one := separator[name]))
+    return next(one for name in ("mark", "zh", "before", "kept", "left", "shown", "by", "around") if (one := separator[name]))
 
 
 def _apart(found: Outline, about: str) -> Outline:
