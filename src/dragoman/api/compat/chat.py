@@ -18,7 +18,15 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Any, cast
 
-from dragoman.api.compat import chat_account, chat_answers, chat_forms, chat_labels, chat_languages, chat_schema, chat_text
+from dragoman.api.compat import (
+    chat_account,
+    chat_answers,
+    chat_forms,
+    chat_labels,
+    chat_languages,
+    chat_schema,
+    chat_text,
+)
 from dragoman.api.compat.chat_ends import SplitMessage
 from dragoman.api.compat.chat_languages import AskedLanguages
 from dragoman.api.compat.chat_languages import tag_of as tag_of
@@ -423,12 +431,13 @@ class _Request:
         """Whether a message has a request in a place where texts have none: on a line of its own, or before a text's label."""
         message = self.message
         first = message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
+        is_left = self.said.asks and not self.said.targets  # the language is named in the last message, or not at all
         return (
             (first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first))
             or (chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in message.strip())
             or (chat_languages.tells(message) and (chat_labels.is_labelled(message) or chat_labels.has_label(message)))
-            or (not self.said.targets and chat_labels.is_open(message) and self._may_be_asked(message))
-            or (bool(self.told) and not self.said.targets and chat_languages.begins(message.lstrip()))
+            or ((not self.told or is_left) and chat_labels.is_open(message) and self._may_be_asked(message))
+            or (is_left and chat_languages.begins(message.lstrip()))
             or (not self.told and chat_languages.asks(message[:_BEGINNING]) and chat_text.ends_with_json(message))
             or _OWN_TASK.match(message) is not None
         )

@@ -30,7 +30,9 @@ _KEPT = 64  # instructions of which is kept what they want: a program sends the 
 _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
 _CLAUSE_END = re.compile(r"[,，]|(?<=[\u3040-\u30ff])、|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) ", re.IGNORECASE)
-_ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather)\b|\s*(?:也|但|而|[并並]|同[时時]|另外?|[还還])", re.IGNORECASE)
+_ANEW = re.compile(
+    r"\s*(?:then|but|just|only|instead|rather)\b|\s*(?:也|但|而|[并並]|同[时時]|另外?|[还還])", re.IGNORECASE
+)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
 _HEADING = re.compile(
     r"[ \t#*=-]{0,8}(?:[\[【](?P<bracketed>[^\]】\n]{2,40})[\]】]|(?P<capitals>[A-Z][A-Z _]{2,40})\b|[^\n:：]{2,60}?)"
@@ -196,7 +198,7 @@ def _named(about: str, lines: Sequence[str]) -> str | None:
     for line in lines:
         if _MARKED_LINE.fullmatch(line) is not None and words("asks").search(line) is not None:
             return line
-        named = {_numberless(mark[0]) for mark in islice(_SIGNED.finditer(line), 10)}
+        named = {_numberless(mark[0].rstrip(".,:;")) for mark in islice(_SIGNED.finditer(line), 10)}
         if _SIGNED.fullmatch(line.strip()) is None and named & between:
             return line
         label = _HEADING.fullmatch(line)

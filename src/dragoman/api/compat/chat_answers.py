@@ -192,13 +192,17 @@ def _json(message: str, value: object, about: str) -> Outline | None:
     if key is not None and _STRINGS_WANTED.search(about) is not None:
         form = ()
     elif not form and (outer == name or shown.outer is None):
-        if name is not None and shown.outer == name and len(fields_of(value)) > 1 and not is_same:
-            message = json.dumps({name: items}, ensure_ascii=False)  # what else the message says is no part of the answer
-        return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
+        is_alone = name is not None and shown.outer == name and len(fields_of(value)) > 1 and not is_same
+        return _same_items(json.dumps({name: items}, ensure_ascii=False) if is_alone else message, value, key, name)
     if outer is None and _LINES_WANTED.search(about) is not None:
         return joined(items, partial(_write_item, key=key, form=form), "", "\n", "", Outline(is_json=False))
     made = joined(items, partial(_write_item, key=key, form=form), "[", ", ", "]", Outline())
     return _wrapped(made, f"{{{dumped(outer)}: ", "}") if outer is not None else made
+
+
+def _same_items(message: str, value: object, key: str | None, name: str | None) -> Outline:
+    """The list as it came, with a translation in place of each text."""
+    return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
 
 
 def _object(message: str, entries: Mapping[str, Any], about: str, shown: _Shown, *, is_same: bool) -> Outline | None:
@@ -462,7 +466,9 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
 
 def _mark(separator: re.Match[str]) -> str:
     """The signs that an instruction calls a separator."""
-    return next(one for name in ("mark", "zh", "before", "kept", "left", "shown", "by", "around") if (one := separator[name]))
+    return next(
+        one for name in ("mark", "zh", "before", "kept", "left", "shown", "by", "around") if (one := separator[name])
+    )
 
 
 def _apart(found: Outline, about: str) -> Outline:

@@ -106,6 +106,8 @@ def _names() -> dict[str, str]:
             found.setdefault(re.sub(r"[()（）]", "", name), tag)
             if name[:1].isascii() and not name.isascii():
                 found.setdefault("".join(one for one in normalize("NFD", name) if not combining(one)), tag)
+            if name.endswith("语"):
+                found.setdefault(f"{name[:-1]}文", tag)
             if tag == "ru" or name.endswith(("ский", "цкий")):
                 found.setdefault(name[:-2], tag)  # "с английского"
     return found | {name: tag for tag, names in _data()["names"].items() for name in names.split("|")}
