@@ -29,7 +29,11 @@ _MAX_MARKS = 200
 _KEPT = 64  # instructions of which is kept what they want: a program sends the same one with each text
 _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
-_CLAUSE_END = re.compile(r"[,，]|(?<=[\u3040-\u30ff])、|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) ", re.IGNORECASE)
+_CLAUSE_END = re.compile(
+    r"(?:[,，]|(?<=[\u3040-\u30ff])、|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) )(?!\s*(?:\w{1,3}\s+)?[\"'`]\w{1,40}[\"'`](?!\s*:))",
+    re.IGNORECASE,
+)
+"""Where a clause ends; a name in quotes is one more of those before it."""
 _ANEW = re.compile(
     r"\s*(?:then|but|just|only|instead|rather)\b|\s*(?:也|但|而|[并並]|同[时時]|另外?|[还還])", re.IGNORECASE
 )
@@ -89,7 +93,7 @@ _PAIRED = re.compile(
 )
 """Two places with signs between."""
 _SHOWN_ANSWER = re.compile(
-    r"^(?![^\n:：]{0,40}\b(?:rules|guidelines|requirements|principles|steps)\b)"
+    r"(?:^|(?<=[.!?] ))(?![^\n:：]{0,40}\b(?:rules|guidelines|requirements|principles|steps)\b)"
     r"[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*+(?:\n[ \t]*+)?"
     r"(?P<sign>[\[{<]|\d{1,3}(?=[.):|\]]))",
     re.MULTILINE | re.IGNORECASE,
