@@ -179,6 +179,8 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
         return None
     if _is_for_another(lines[0], target):
         return None
+    if len(lines) > 1 and _is_heading_of(lines[-1], target):
+        return lines[-1]
     is_own = part is not None
     is_label = part is not None and part.before.rstrip().endswith((":", "："))
     return (
@@ -268,7 +270,9 @@ def _besides(text: str) -> str | None:
     """A paragraph that begins with a label of what programs say besides a text, or an element of that. (Of a text that is a
     record of labels all are its own.)"""
     lines = [line for line in text[:_READ].splitlines() if line.strip()]
-    if len(lines) < 2 or all(map(_LABEL.match, lines)):
+    if len(lines) < 2 and _LABEL_WITHIN.search(text[:_READ]) is None:
+        return None
+    if len(lines) > 1 and all(map(_LABEL.match, lines)):
         return None
     paragraphs = (_LABEL.match(one) for one in re.split(r"\n\s*\n", text[:_READ].strip()))
     for label in (*paragraphs, *map(_BRACKETED.match, lines)):
@@ -331,6 +335,13 @@ def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
 def _goes_on(before: str, line: str) -> bool:
     """Whether a line is the rest of a sentence that the line before it begins."""
     return line.lstrip()[:1].islower() and _SENTENCE_ENDS.search(before) is None
+
+
+def _is_heading_of(line: str, target: str) -> bool:
+    """Whether a line is a language's name with signs around it: what follows is to be in that language."""
+    name = line.strip().strip("[]#*<>=-_ ")
+    tag = chat_languages.tag_of(name) if len(name) < len(line.strip()) else None
+    return tag is not None and tag.partition("-")[0] == target.partition("-")[0]
 
 
 def _is_for_another(line: str, target: str) -> bool:

@@ -87,6 +87,7 @@ _KEPT = re.compile(
     r"\b(?:not|never|keep|copy|copied|unchanged|preserve|same|as (?:it is|is|they are))\b|n.t\b|不|保持|保留|勿",
     re.IGNORECASE,
 )
+_ALONE = re.compile(r"\b(?:only|just|solely|nothing but)\b|[只仅僅]|だけ|のみ|만 ", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _NEGATED = re.compile(r"\b(?:without|not|no|never|don't)\b", re.IGNORECASE)
 
@@ -277,7 +278,8 @@ def _list_in(value: object) -> tuple[str | None, list[object] | None]:
 
 def _kept(about: str, names: Iterable[str]) -> tuple[set[str], set[str]]:
     """The fields that sentences of an instruction say to keep, and those that they say to translate."""
-    kept, translated = set[str](), set[str]()
+    kept, translated, alone = set[str](), set[str](), set[str]()
+    names = list(names)
     for name in islice((one for one in names if len(one) <= 60), 20):
         word = rf"(?<![\w-]){re.escape(name)}(?![\w-])"
         named = re.compile(
@@ -291,6 +293,8 @@ def _kept(about: str, names: Iterable[str]) -> tuple[set[str], set[str]]:
                 kept.add(name)
             elif name.lower() not in _KEYS["id"] and words("asks").search(one[0]) is not None:
                 translated.add(name)
+                alone |= {name} if _ALONE.search(one[0]) is not None else set()
+    kept |= {*names} - alone if alone else set()
     return kept - translated, translated - kept
 
 
