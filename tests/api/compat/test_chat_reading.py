@@ -222,6 +222,9 @@ def test_what_surely_asks_for_a_translation_and_is_not_clear(user: str, system: 
         ("Translate the tagged parts to Danish.", "⟦0⟧Peel.⟦/0⟧\n⟦1⟧Stir.⟦/1⟧", None),
         ("Translate the blocks to Danish.", "[1]\nPeel.\n====\n[2]\nStir.\n====\n[3]\nEat.", None),
         ('Translate to Danish and leave "|*|" as it is.', "Peel.|*|Stir.|*|Eat.", None),
+        ("Translate to Danish. Texts are separated by <sep>. Keep the separators.", "Peel.<sep>Stir.", None),
+        ("Translate to Danish. Lines are an id, a tab and a text.", "12\tPeel.\n13\tStir.", None),
+        ("Translate only the value of `content` to Danish.", '{"author": "x y", "content": "Peel."}', None),
         (
             'Translate to Danish. Answer with {"rows": [{"n": 1, "t": "<text>"}]} alone.',
             '{"job": "x y", "rows": [{"n": 1, "t": "Peel."}, {"n": 2, "t": "Stir."}]}',
@@ -238,7 +241,7 @@ def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: st
     found = task(user, None, system)
     assert copied(found) == (expected or user)
     assert not {"x y", "menu.save"}.intersection(found.texts)
-    assert not any(mark in text for text in found.texts for mark in ("====", "|*|", "⟧"))
+    assert not any(mark in text for text in found.texts for mark in ("====", "|*|", "⟧", "<sep>", "\t"))
 
 
 @pytest.mark.parametrize(
@@ -258,6 +261,14 @@ def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: st
         ("Translate to Czech. Reply as:\nTEXT:\n[translated text]\n\nNOTES:\n[two notes]\n\nText:\nIt leaves.", None),
         ("The ferry leaves.\n<remark>\nIt is late.\n</remark>", "Translate the text to Czech."),
         ('("ferry", "noun", "a ship")', "Translate to Czech."),
+        ("The ferry leaves.", "Translate to Czech. Respond in JSON with fields `translated` and `language`."),
+        ("The ferry leaves.", "Translate to Czech. Return the translation, usage notes and synonyms."),
+        ("The ferry leaves.", "Translate to Czech. Output: [language] translation"),
+        ("The ferry leaves.", "Reply with the Czech translation on the first line and the register on the second."),
+        ("### English\nThe ferry leaves.\n### Czech", "Translate from English to Czech."),
+        ("Context: a harbour. Text: It leaves.", "Translate to Czech."),
+        ('["It leaves.", "Wait."]', "Translate to Czech. Return plain text, one translation per line."),
+        ("It leaves.\nWait.", "Translate to Czech. Return the translations separated by |."),
         ("The ferry leaves.", "把用户的文字译成捷克语，并给出背景、语法分析等。"),
         ("The ferry leaves.", "把用户的文字译成捷克语，不要解释，并附上拼音。"),
         ("Translate to Czech in these steps:\n1. Read it.\n2. Write it.\n\nThe ferry leaves.", None),
@@ -512,6 +523,7 @@ def test_a_text_is_between_the_lines_that_its_request_names() -> None:
 def test_the_name_of_a_format_is_no_language() -> None:
     assert task("Hello.", None, "Translate this SRT file into German.").source is None
     assert task("Hello.", None, "Translate this French file into German.").source == "fr"
+    assert task("Translate the following SRT to German:\n\n1\n00:00:01,000 --> 00:00:02,000\nHello.").source is None
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ _KEPT = 64  # instructions of which is kept what they want: a program sends the 
 _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
 _CLAUSE_END = re.compile(
-    r"(?:[,，]|(?<=[\u3040-\u30ff])、|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) )(?!\s*(?:\w{1,3}\s+)?[\"'`]\w{1,40}[\"'`](?!\s*:))",
+    r"(?:[,，]|(?<=[\u3040-\u30ff])、|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) )"
+    r"(?!\s*(?:\w{1,3}\s+)?[\"'`]\w{1,40}[\"'`](?!\s*:))",
     re.IGNORECASE,
 )
 """Where a clause ends; a name in quotes is one more of those before it."""
@@ -99,6 +100,8 @@ _SHOWN_ANSWER = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _SENTENCE_ENDS = re.compile(r"[.!?:;。！？：；…\"'”»」』`\])}>]\s*\Z")
+_NOUNS = re.compile(r"\s*(?:(?:and|or|und|et|y|e|ed|и)\s+)?(?:[A-Za-zÀ-ÿ-]{1,30}+[ \t]*+){1,3}\s*", re.IGNORECASE)
+"""A clause that may be one more thing of the one before it."""
 _THEN = re.compile(r"\s*(?:and\s+)?then\b", re.IGNORECASE)
 _LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
 _SEPARATING = re.compile(r"\s*[#%@^&|~]{2,24}\s*")
@@ -501,6 +504,7 @@ class _Demand:
     text: str
     is_request: bool
     is_kept: bool = False
+    is_order: bool = False  # it begins with what to put into the answer, or is one more thing of such a clause
 
 
 @lru_cache(maxsize=_KEPT)
@@ -512,7 +516,7 @@ def _demands(about: str) -> tuple[_Demand, ...]:
     """
     found, left = list[_Demand](), _MAX_CLAUSES
     for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
-        is_off = False
+        is_off = is_order = False
         clauses = _CLAUSE_END.split(sentence[0])[:left]
         if not clauses:
             break
@@ -522,8 +526,10 @@ def _demands(about: str) -> tuple[_Demand, ...]:
         for place in range(0 if _THEN.match(clauses[first]) else first, len(clauses)):
             clause = clauses[place]
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
+            is_order = _is_order(clause) or (is_order and _NOUNS.fullmatch(clause) is not None)
             if not is_off and not _OF_INPUT.search(clause):
-                found.append(_Demand(clause, requests[place], words("kept").search(clause) is not None))
+                is_kept = words("kept").search(clause) is not None
+                found.append(_Demand(clause, requests[place], is_kept, is_order and not is_kept))
             is_off = is_off and not requests[place]
     return tuple(found)
 
@@ -578,8 +584,7 @@ def _verb(clause: str) -> int:
 def _wants_more(one: _Demand, *, is_one: bool) -> bool:
     """Whether something is to be produced besides a translation: by a verb of other work, or by a noun of what no
     translation has. (The manner of a translation, its terms, and what stays are no more than a translation.)"""
-    clause, verb = one.text, _verb(one.text)
-    is_order = _is_order(clause)
+    clause, verb, is_order = one.text, _verb(one.text), one.is_order or _is_order(one.text)
     if is_one and (is_order or one.is_request or one.is_kept) and words("several").search(clause):
         return True
     if one.is_kept:

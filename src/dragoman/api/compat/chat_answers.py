@@ -562,7 +562,9 @@ def _timed(message: str, most: int) -> Outline | None:
 def _numbered(message: str, about: str, most: int) -> Outline | None:
     """Lines that each begin with a number of one form; a line without one belongs to the item before it."""
     first = words("numbered").match(message)
-    if first is None or not (first["sep"].strip() or "\t" in first["sep"] or first["right"] or (first["left"] and _COUNTED.search(about))):
+    if first is None or not (
+        first["sep"].strip() or "\t" in first["sep"] or first["right"] or (first["left"] and _COUNTED.search(about))
+    ):
         return None
     around = [re.escape(first[name]) for name in ("left", "word")], [re.escape(first["right"] + first["sep"].strip())]
     pattern = re.compile(
