@@ -200,12 +200,48 @@ def test_what_surely_asks_for_a_translation_and_is_not_clear(user: str, system: 
             "Now translate:\n<LINES>\nTwo.\n</LINES>",
             "<TRANSLATED>Two.</TRANSLATED>",
         ),
+        (
+            None,
+            "Traduci dall'inglese al danese con queste regole:\n- Niente note.\nTesto:\nPeel the carrots.",
+            "Peel the carrots.",
+        ),
+        (
+            None,
+            "Translate the text to Danish like this:\n1. Read it\n2. Find its idioms\n\nStyle:\n- calm\n\n"
+            "English text:\nPeel the carrots.\n\nNow give the Danish translation:",
+            "Peel the carrots.",
+        ),
+        ("You translate from English to Danish.", "For you.\nOriginal text:\nPeel.\n\nTranslation:", "Peel."),
+        (
+            "Translate into Danish what you are given.",
+            "Please put this into Danish: Peel the carrots.",
+            "Peel the carrots.",
+        ),
+        ("把用户的文字译成准确、自然的丹麦文。", "Peel the carrots.", "Peel the carrots."),
+        ("把用户的文字译成丹麦文。不要添加解释、注释和拼音。", "Peel the carrots.", "Peel the carrots."),
+        ("Translate the tagged parts to Danish.", "⟦0⟧Peel.⟦/0⟧\n⟦1⟧Stir.⟦/1⟧", None),
+        ("Translate the blocks to Danish.", "[1]\nPeel.\n====\n[2]\nStir.\n====\n[3]\nEat.", None),
+        ('Translate to Danish and leave "|*|" as it is.', "Peel.|*|Stir.|*|Eat.", None),
+        ("Translate to Danish. Texts are separated by <sep>. Keep the separators.", "Peel.<sep>Stir.", None),
+        ("Translate to Danish. Lines are an id, a tab and a text.", "12\tPeel.\n13\tStir.", None),
+        ("Translate only the value of `content` to Danish.", '{"author": "x y", "content": "Peel."}', None),
+        (
+            'Translate to Danish. Answer with {"rows": [{"n": 1, "t": "<text>"}]} alone.',
+            '{"job": "x y", "rows": [{"n": 1, "t": "Peel."}, {"n": 2, "t": "Stir."}]}',
+            '{"rows": [{"n": 1, "t": "Peel."}, {"n": 2, "t": "Stir."}]}',
+        ),
+        (
+            None,
+            'Translate these to Danish. Return a JSON array.\n\nItems:\n1. Peel\n2. Stir\n\nOutput format:\n["translation"]',
+            '["Peel", "Stir"]',
+        ),
     ],
 )
 def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: str, expected: str | None) -> None:
     found = task(user, None, system)
     assert copied(found) == (expected or user)
     assert not {"x y", "menu.save"}.intersection(found.texts)
+    assert not any(mark in text for text in found.texts for mark in ("====", "|*|", "⟧", "<sep>", "\t"))
 
 
 @pytest.mark.parametrize(
@@ -224,6 +260,19 @@ def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: st
         ("Context:\nA harbour.\n\nThe ferry leaves.", "Translate the text to Czech."),
         ("Translate to Czech. Reply as:\nTEXT:\n[translated text]\n\nNOTES:\n[two notes]\n\nText:\nIt leaves.", None),
         ("The ferry leaves.\n<remark>\nIt is late.\n</remark>", "Translate the text to Czech."),
+        ('("ferry", "noun", "a ship")', "Translate to Czech."),
+        ("The ferry leaves.", "Translate to Czech. Respond in JSON with fields `translated` and `language`."),
+        ("The ferry leaves.", "Translate to Czech. Return the translation, usage notes and synonyms."),
+        ("The ferry leaves.", "Translate to Czech. Output: [language] translation"),
+        ("The ferry leaves.", "Reply with the Czech translation on the first line and the register on the second."),
+        ("### English\nThe ferry leaves.\n### Czech", "Translate from English to Czech."),
+        ("Context: a harbour. Text: It leaves.", "Translate to Czech."),
+        ('["It leaves.", "Wait."]', "Translate to Czech. Return plain text, one translation per line."),
+        ("It leaves.\nWait.", "Translate to Czech. Return the translations separated by |."),
+        ("The ferry leaves.", "把用户的文字译成捷克语，并给出背景、语法分析等。"),
+        ("The ferry leaves.", "把用户的文字译成捷克语，不要解释，并附上拼音。"),
+        ("Translate to Czech in these steps:\n1. Read it.\n2. Write it.\n\nThe ferry leaves.", None),
+        ("Translate to Czech.\nTexts stand behind @@@T_N@@@.\n\n@@@T_1@@@\nIt leaves.\n@@@T_2@@@\nWait.", None),
     ],
 )
 def test_an_answer_of_more_than_translations_is_not_clear(user: str, system: str | None) -> None:
@@ -312,6 +361,35 @@ def test_rules_behind_a_text_are_no_part_of_it() -> None:
         with suppress(UnclearPrompt):
             found = task(f"Translate into German.\n\nText:\nIt rains.\n\n{rules}")
             assert found.texts == ("It rains.",)
+
+
+@pytest.mark.parametrize(
+    ("user", "system"),
+    [
+        ("Améliorez cette traduction, sans en changer\nle sens :\n\nThe ferry leaves.", "Vous êtes traducteur."),
+        ("Translate what is in The ferry leaves. to Czech and answer in Markdown", "You are a translator."),
+        ('Masz przetłumaczyć teksty na czeski.\n\nDane:\n["It leaves.", "Wait."]', None),
+    ],
+)
+def test_a_request_in_words_that_are_not_known_is_no_text(user: str, system: str | None) -> None:
+    with pytest.raises(UnclearPrompt):
+        task(user, "cs", system)
+
+
+def test_an_answer_has_the_keys_of_the_one_before() -> None:
+    before: list[tuple[chat.Role, str]] = [("system", "Translate to Czech."), ("user", '{"text": "Wait."}')]
+    for reply, is_clear in (('{"text": "Počkej."}', True), ('{"czech": "Počkej.", "notes": ""}', False)):
+        messages: list[tuple[chat.Role, str]] = [*before, ("assistant", reply), ("user", '{"text": "It leaves."}')]
+        with suppress(UnclearPrompt):
+            assert copied(chat.parse(messages, None)) == '{"text": "It leaves."}'
+            assert is_clear
+
+
+def test_a_rule_is_no_term_of_a_glossary() -> None:
+    rules = (
+        "1. Keep technical terms\n2. The context is not the text: do not translate it\n\nGlossary:\n- ferry: trajekt"
+    )
+    assert task("The ferry leaves.", None, f"Translate to Czech.\n{rules}").options.glossary == {"ferry": "trajekt"}
 
 
 def test_several_targets_or_none_are_refused() -> None:
@@ -445,6 +523,7 @@ def test_a_text_is_between_the_lines_that_its_request_names() -> None:
 def test_the_name_of_a_format_is_no_language() -> None:
     assert task("Hello.", None, "Translate this SRT file into German.").source is None
     assert task("Hello.", None, "Translate this French file into German.").source == "fr"
+    assert task("Translate the following SRT to German:\n\n1\n00:00:01,000 --> 00:00:02,000\nHello.").source is None
 
 
 @pytest.mark.parametrize(

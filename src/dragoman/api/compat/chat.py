@@ -18,7 +18,15 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Any, cast
 
-from dragoman.api.compat import chat_account, chat_answers, chat_forms, chat_labels, chat_languages, chat_text
+from dragoman.api.compat import (
+    chat_account,
+    chat_answers,
+    chat_forms,
+    chat_labels,
+    chat_languages,
+    chat_schema,
+    chat_text,
+)
 from dragoman.api.compat.chat_ends import SplitMessage
 from dragoman.api.compat.chat_languages import AskedLanguages
 from dragoman.api.compat.chat_languages import tag_of as tag_of
@@ -288,9 +296,12 @@ class _Request:
     def _check_sign(self, text: str, made: Outline | None) -> None:
         """Raises `UnclearPrompt` where the last answer began with a sign of structure, and this one would not."""
         begins = "".join(made.literals[0]) if made is not None else text
-        if self._reply[:1] in ("{", "[", "<", "#") and self._reply[:1] != begins.lstrip()[:1]:
+        is_same = self._reply[:1] == begins.lstrip()[:1]
+        frame = "".join("".join(parts) for parts in made.literals) if made is not None else ""
+        keys = chat_schema.fields_of(chat_text.parsed_json(self._reply)) if is_same and frame[:1] == "{" else {}
+        if self._reply[:1] in ("{", "[", "<", "#") and not (is_same and all(f'"{key}"' in frame for key in keys)):
             raise UnclearPrompt(
-                f"the answer would not begin as the one before does: {self._reply[:20]!r}", param="messages"
+                f"the answer would not be written as the one before is: {self._reply[:20]!r}", param="messages"
             )
 
     def _examples(self) -> tuple[Example, ...]:
@@ -420,11 +431,14 @@ class _Request:
         """Whether a message has a request in a place where texts have none: on a line of its own, or before a text's label."""
         message = self.message
         first = message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
+        is_left = self.said.asks and not self.said.targets  # the language is named in the last message, or not at all
         return (
             (first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first))
             or (chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in message.strip())
             or (chat_languages.tells(message) and (chat_labels.is_labelled(message) or chat_labels.has_label(message)))
-            or (not self.told and chat_labels.is_open(message) and self._may_be_asked(message))
+            or ((not self.told or is_left) and chat_labels.is_open(message) and self._may_be_asked(message))
+            or (is_left and chat_languages.begins(message.lstrip()))
+            or (not self.told and chat_languages.asks(message[:_BEGINNING]) and chat_text.ends_with_json(message))
             or _OWN_TASK.match(message) is not None
         )
 

@@ -29,8 +29,15 @@ _MAX_MARKS = 200
 _KEPT = 64  # instructions of which is kept what they want: a program sends the same one with each text
 _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
-_CLAUSE_END = re.compile(r"[,，、]|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) ", re.IGNORECASE)
-_ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
+_CLAUSE_END = re.compile(
+    r"(?:[,，]|(?<=[\u3040-\u30ff])、|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) )"
+    r"(?!\s*(?:\w{1,3}\s+)?[\"'`]\w{1,40}[\"'`](?!\s*:))",
+    re.IGNORECASE,
+)
+"""Where a clause ends; a name in quotes is one more of those before it."""
+_ANEW = re.compile(
+    r"\s*(?:then|but|just|only|instead|rather)\b|\s*(?:也|但|而|[并並]|同[时時]|另外?|[还還])", re.IGNORECASE
+)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
 _HEADING = re.compile(
     r"[ \t#*=-]{0,8}(?:[\[【](?P<bracketed>[^\]】\n]{2,40})[\]】]|(?P<capitals>[A-Z][A-Z _]{2,40})\b|[^\n:：]{2,60}?)"
@@ -39,6 +46,7 @@ _HEADING = re.compile(
 """A line that says what follows it."""
 _MARKED_LINE = re.compile(r"[ \t]*[#=*<>\[{~-]{2,}[ \t]*\w[^\n]{1,60}[#=*<>\]}~-]{2,}[ \t]*")
 _MARK_LINE = re.compile(r"[ \t]*<{2,5}[A-Z][A-Z_ ]{2,30}>{2,5}[ \t]*")
+_SIGNED = re.compile(r"[^\w\s\"'`]{2,12}[\w .-]{1,30}?[^\w\s\"'`]{2,12}")
 _TOKEN = re.compile(
     r"\b(?i:start|begin|end|finish|prefix|precede|close|mark|flag|tag|label)\w*\b[^\n]{0,40}?"
     r"\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
@@ -86,12 +94,14 @@ _PAIRED = re.compile(
 )
 """Two places with signs between."""
 _SHOWN_ANSWER = re.compile(
-    r"^(?![^\n:：]{0,40}\b(?:rules|guidelines|requirements|principles|steps)\b)"
+    r"(?:^|(?<=[.!?] ))(?![^\n:：]{0,40}\b(?:rules|guidelines|requirements|principles|steps)\b)"
     r"[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*+(?:\n[ \t]*+)?"
     r"(?P<sign>[\[{<]|\d{1,3}(?=[.):|\]]))",
     re.MULTILINE | re.IGNORECASE,
 )
 _SENTENCE_ENDS = re.compile(r"[.!?:;。！？：；…\"'”»」』`\])}>]\s*\Z")
+_NOUNS = re.compile(r"\s*(?:(?:and|or|und|et|y|e|ed|и)\s+)?(?:[A-Za-zÀ-ÿ-]{1,30}+[ \t]*+){1,3}\s*", re.IGNORECASE)
+"""A clause that may be one more thing of the one before it."""
 _THEN = re.compile(r"\s*(?:and\s+)?then\b", re.IGNORECASE)
 _LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
 _SEPARATING = re.compile(r"\s*[#%@^&|~]{2,24}\s*")
@@ -166,10 +176,14 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
     lines = [line for line in f"{ends[:_ENDS]}\n{ends[_ENDS:][-_ENDS:]}".splitlines() if line.strip()]
     if (named := _named(about, lines) if len(lines) > 1 else None) is not None:
         return named
+    if _TUPLE.fullmatch(text) is not None:
+        return text
     if part is not None and part.is_marked:
         return None
     if _is_for_another(lines[0], target):
         return None
+    if len(lines) > 1 and _is_heading_of(lines[-1], target):
+        return lines[-1]
     is_own = part is not None
     is_label = part is not None and part.before.rstrip().endswith((":", "："))
     return (
@@ -184,12 +198,17 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
 
 
 def _named(about: str, lines: Sequence[str]) -> str | None:
-    """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names."""
+    """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names, or
+    names the lines of signs that divide the text."""
+    between = {_numberless(line.strip()) for line in lines if _SIGNED.fullmatch(line.strip()) is not None}
     marks = [line for line in lines if _MARK_LINE.fullmatch(line) is not None]
     if len(set(marks)) > 1 or marks[:1] == [lines[0]]:
         return marks[0]  # one alone within the text separates its parts
     for line in lines:
         if _MARKED_LINE.fullmatch(line) is not None and words("asks").search(line) is not None:
+            return line
+        named = {_numberless(mark[0].rstrip(".,:;")) for mark in islice(_SIGNED.finditer(line), 10)}
+        if _SIGNED.fullmatch(line.strip()) is None and named & between:
             return line
         label = _HEADING.fullmatch(line)
         if label is None:
@@ -201,11 +220,14 @@ def _named(about: str, lines: Sequence[str]) -> str | None:
     return None
 
 
+def _numberless(mark: str) -> str:
+    """A mark of signs and words, whatever the number in it, or the letter that stands for one."""
+    return re.sub(r"\d+|(?<![A-Za-z])[Nni](?![A-Za-z])", "#", mark)
+
+
 def _frame(text: str, lines: Sequence[str]) -> str | None:
     """Quotation marks around the whole text, or lines of signs around it; or brackets around several texts in quotes."""
     is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
-    if _TUPLE.fullmatch(text) is not None:
-        return text
     if is_quoted and any(_is_order(line) or words("rule").match(line.lstrip()) for line in lines[1:]):
         return lines[0]
     if _QUOTED.fullmatch(text.strip()) is not None:
@@ -251,7 +273,9 @@ def _besides(text: str) -> str | None:
     """A paragraph that begins with a label of what programs say besides a text, or an element of that. (Of a text that is a
     record of labels all are its own.)"""
     lines = [line for line in text[:_READ].splitlines() if line.strip()]
-    if len(lines) < 2 or all(map(_LABEL.match, lines)):
+    if len(lines) < 2 and _LABEL_WITHIN.search(text[:_READ]) is None:
+        return None
+    if len(lines) > 1 and all(map(_LABEL.match, lines)):
         return None
     paragraphs = (_LABEL.match(one) for one in re.split(r"\n\s*\n", text[:_READ].strip()))
     for label in (*paragraphs, *map(_BRACKETED.match, lines)):
@@ -314,6 +338,13 @@ def _requests(lines: Sequence[str], *, is_own: bool) -> str | None:
 def _goes_on(before: str, line: str) -> bool:
     """Whether a line is the rest of a sentence that the line before it begins."""
     return line.lstrip()[:1].islower() and _SENTENCE_ENDS.search(before) is None
+
+
+def _is_heading_of(line: str, target: str) -> bool:
+    """Whether a line is a language's name with signs around it: what follows is to be in that language."""
+    name = line.strip().strip("[]#*<>=-_ ")
+    tag = chat_languages.tag_of(name) if len(name) < len(line.strip()) else None
+    return tag is not None and tag.partition("-")[0] == target.partition("-")[0]
 
 
 def _is_for_another(line: str, target: str) -> bool:
@@ -473,6 +504,7 @@ class _Demand:
     text: str
     is_request: bool
     is_kept: bool = False
+    is_order: bool = False  # it begins with what to put into the answer, or is one more thing of such a clause
 
 
 @lru_cache(maxsize=_KEPT)
@@ -484,7 +516,7 @@ def _demands(about: str) -> tuple[_Demand, ...]:
     """
     found, left = list[_Demand](), _MAX_CLAUSES
     for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
-        is_off = False
+        is_off = is_order = False
         clauses = _CLAUSE_END.split(sentence[0])[:left]
         if not clauses:
             break
@@ -494,8 +526,10 @@ def _demands(about: str) -> tuple[_Demand, ...]:
         for place in range(0 if _THEN.match(clauses[first]) else first, len(clauses)):
             clause = clauses[place]
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
+            is_order = _is_order(clause) or (is_order and _NOUNS.fullmatch(clause) is not None)
             if not is_off and not _OF_INPUT.search(clause):
-                found.append(_Demand(clause, requests[place], words("kept").search(clause) is not None))
+                is_kept = words("kept").search(clause) is not None
+                found.append(_Demand(clause, requests[place], is_kept, is_order and not is_kept))
             is_off = is_off and not requests[place]
     return tuple(found)
 
@@ -550,8 +584,7 @@ def _verb(clause: str) -> int:
 def _wants_more(one: _Demand, *, is_one: bool) -> bool:
     """Whether something is to be produced besides a translation: by a verb of other work, or by a noun of what no
     translation has. (The manner of a translation, its terms, and what stays are no more than a translation.)"""
-    clause, verb = one.text, _verb(one.text)
-    is_order = _is_order(clause)
+    clause, verb, is_order = one.text, _verb(one.text), one.is_order or _is_order(one.text)
     if is_one and (is_order or one.is_request or one.is_kept) and words("several").search(clause):
         return True
     if one.is_kept:

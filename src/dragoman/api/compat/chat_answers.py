@@ -64,6 +64,9 @@ _TAGGED = re.compile(
     r"<(?P<name>[A-Za-z][\w-]{0,20})(?P<id>[^<>\n]{0,60})>(?P<text>(?:(?!</?(?P=name)\b)[\s\S]){0,20000}?)</(?P=name)>\s*"
 )
 _SHOWN_ELEMENT = re.compile(r"<([A-Za-z]\w{0,20})(?: [^<>\n]{0,60})?>[^<>\n]{1,60}</\1>")
+_PAIRED = re.compile(
+    r"(?P<left>[^\w\s/\"'`]{1,3})(?P<name>\d{1,9})(?P<right>[^\w\s/\"'`]{1,3})(?P<text>[\s\S]{0,20000}?)(?P=left)/(?P=name)(?P=right)\s*"
+)
 _BOUNDED = re.compile(
     r"(?P<head>\S{2,60}?_)(?:BEGIN|START)(?P<tail>_{0,6}[^\w\s]{0,6})(?P<text>[\s\S]{0,20000}?)(?P=head)(?:END|STOP)(?P=tail)\s*"
 )
@@ -84,6 +87,8 @@ _KEPT = re.compile(
     r"\b(?:not|never|keep|copy|copied|unchanged|preserve|same|as (?:it is|is|they are))\b|n.t\b|不|保持|保留|勿",
     re.IGNORECASE,
 )
+_ALONE = re.compile(r"\b(?:only|just|solely|nothing but)\b|[只仅僅]|だけ|のみ|만 ", re.IGNORECASE)
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _NEGATED = re.compile(r"\b(?:without|not|no|never|don't)\b", re.IGNORECASE)
 
 
@@ -188,11 +193,17 @@ def _json(message: str, value: object, about: str) -> Outline | None:
     if key is not None and _STRINGS_WANTED.search(about) is not None:
         form = ()
     elif not form and (outer == name or shown.outer is None):
-        return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
+        is_alone = name is not None and shown.outer == name and len(fields_of(value)) > 1 and not is_same
+        return _same_items(json.dumps({name: items}, ensure_ascii=False) if is_alone else message, value, key, name)
     if outer is None and _LINES_WANTED.search(about) is not None:
         return joined(items, partial(_write_item, key=key, form=form), "", "\n", "", Outline(is_json=False))
     made = joined(items, partial(_write_item, key=key, form=form), "[", ", ", "]", Outline())
     return _wrapped(made, f"{{{dumped(outer)}: ", "}") if outer is not None else made
+
+
+def _same_items(message: str, value: object, key: str | None, name: str | None) -> Outline:
+    """The list as it came, with a translation in place of each text."""
+    return _spliced(message, key) if key is not None or len(fields_of(value)) < 2 else _spliced(message, name)
 
 
 def _object(message: str, entries: Mapping[str, Any], about: str, shown: _Shown, *, is_same: bool) -> Outline | None:
@@ -267,7 +278,8 @@ def _list_in(value: object) -> tuple[str | None, list[object] | None]:
 
 def _kept(about: str, names: Iterable[str]) -> tuple[set[str], set[str]]:
     """The fields that sentences of an instruction say to keep, and those that they say to translate."""
-    kept, translated = set[str](), set[str]()
+    kept, translated, alone = set[str](), set[str](), set[str]()
+    names = list(names)
     for name in islice((one for one in names if len(one) <= 60), 20):
         word = rf"(?<![\w-]){re.escape(name)}(?![\w-])"
         named = re.compile(
@@ -281,6 +293,8 @@ def _kept(about: str, names: Iterable[str]) -> tuple[set[str], set[str]]:
                 kept.add(name)
             elif name.lower() not in _KEYS["id"] and words("asks").search(one[0]) is not None:
                 translated.add(name)
+                alone |= {name} if _ALONE.search(one[0]) is not None else set()
+    kept |= {*names} - alone if alone else set()
     return kept - translated, translated - kept
 
 
@@ -445,7 +459,7 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
     if (separator := next(iter((*lines, *named)), None)) is not None:
         heads = [re.compile("").match(message, 0), *islice(re.finditer(re.escape(separator), message), most + 1)]
         return _outline(message, between([one for one in heads if one is not None], len(message)))
-    for pattern in (_TAGGED, _BOUNDED):
+    for pattern in (_TAGGED, _PAIRED, _BOUNDED):
         if (spans := _elements(message, pattern, most)) is not None:
             return _renamed(_outline(message, spans), about)
     if (timed := _timed(message, most)) is not None:
@@ -456,7 +470,9 @@ def _listed(message: str, about: str, most: int) -> Outline | None:
 
 def _mark(separator: re.Match[str]) -> str:
     """The signs that an instruction calls a separator."""
-    return next(one for name in ("mark", "zh", "before", "kept", "shown", "by", "around") if (one := separator[name]))
+    return next(
+        one for name in ("mark", "zh", "before", "kept", "left", "shown", "by", "around") if (one := separator[name])
+    )
 
 
 def _apart(found: Outline, about: str) -> Outline:
@@ -546,7 +562,9 @@ def _timed(message: str, most: int) -> Outline | None:
 def _numbered(message: str, about: str, most: int) -> Outline | None:
     """Lines that each begin with a number of one form; a line without one belongs to the item before it."""
     first = words("numbered").match(message)
-    if first is None or not (first["sep"].strip() or first["right"] or (first["left"] and _COUNTED.search(about))):
+    if first is None or not (
+        first["sep"].strip() or "\t" in first["sep"] or first["right"] or (first["left"] and _COUNTED.search(about))
+    ):
         return None
     around = [re.escape(first[name]) for name in ("left", "word")], [re.escape(first["right"] + first["sep"].strip())]
     pattern = re.compile(
@@ -560,8 +578,19 @@ def _numbered(message: str, about: str, most: int) -> Outline | None:
     if not heads or (len(heads) < 2 and _COUNTED.search(about) is None):
         return None
     spans = between(heads, len(message))
+    *others, last = (message[start:end].strip() for start, end in spans)
+    if others and _BLANK_LINE.search(last) is not None and not any(map(_BLANK_LINE.search, others)):
+        raise UnclearPrompt("what follows the message's list is not clear", param="messages")
     is_single = not any("\n" in message[start:end].strip() for start, end in spans)
-    return _outline(message, spans, _one_line if is_single else _plain)
+    return _outline(message, _without_separator(message, spans), _one_line if is_single else _plain)
+
+
+def _without_separator(message: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The items without the line of signs with which each but the last ends."""
+    lines = [message[start:end].rstrip().rpartition("\n")[2] for start, end in spans[:-1]]
+    if len(lines) < 2 or len(set(lines)) > 1 or re.match(r"[ \t]*[^\w\s]{2}", lines[0]) is None:
+        return spans
+    return [(start, message.rindex(lines[0], start, end)) for start, end in spans[:-1]] + spans[-1:]
 
 
 def _each_line(message: str, about: str, most: int) -> Outline | None:

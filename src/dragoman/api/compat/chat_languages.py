@@ -38,7 +38,7 @@ _LEAD = re.compile(
     r"|língua|язык|sprache)\b[\s\"'`’*:：(=«\[{<]{0,8}){0,6}",
     re.IGNORECASE,
 )
-_ADJECTIVE = re.compile(r"\w{1,8}?的")
+_ADJECTIVE = re.compile(r"(?:\w{1,8}?[、，])?\w{1,8}?的")
 _ADJECTIVES = re.compile(
     r"(?:(?!(?:the|an?|of|for|by|in|on|with|from)\b)[A-Za-z][a-z-]{2,20}(?P<comma>,)?[ \t]+){1,4}(?=[A-Z][a-z]{2}|[^\x00-\x7f])"
 )
@@ -106,6 +106,8 @@ def _names() -> dict[str, str]:
             found.setdefault(re.sub(r"[()（）]", "", name), tag)
             if name[:1].isascii() and not name.isascii():
                 found.setdefault("".join(one for one in normalize("NFD", name) if not combining(one)), tag)
+            if name.endswith("语"):
+                found.setdefault(f"{name[:-1]}文", tag)
             if tag == "ru" or name.endswith(("ский", "цкий")):
                 found.setdefault(name[:-2], tag)  # "с английского"
     return found | {name: tag for tag, names in _data()["names"].items() for name in names.split("|")}

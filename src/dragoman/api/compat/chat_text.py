@@ -311,6 +311,10 @@ class _Scan:
     def before_end(self) -> SplitMessage | None:
         """The text before a label of the answer or a note, where other messages have the instruction."""
         part = without_end(SplitMessage("", self._message))
+        labels = [one for one in islice(LABELS.finditer(part.text, 0, HEAD), MAX_COLONS) if one["end"] is not None]
+        if labels and said("text", name := spaced(labels[-1]["name"])) and not said("context", name):
+            at = labels[-1].end()
+            part = replace(part, before=part.text[:at], text=part.text[at:].strip())
         return part if part.after.strip() else None
 
     def json_at_the_end(self) -> SplitMessage | None:
@@ -531,6 +535,7 @@ class _Scan:
             or place < self._from
             or _opens(message, end)
             or (not is_list and _is_rules(message, end))
+            or (is_block and _is_list_before_label(message, end))
         ):
             return None
         if not self._introduces(spaced(line), message[:start], is_block=is_block):
@@ -563,7 +568,8 @@ class _Scan:
             return True
         is_plain = re.search(r"[\"“`「]", line) is None and not chat_languages.read(before[-2_000:]).targets
         follows = said("follows", sentence) or bool(targets)
-        is_clear = not self._told or said("text", sentence)
+        is_this = _OF_THIS.search(sentence) is not None and _SIGNED_LINE.search(self._message, 0, HEAD) is None
+        is_clear = not self._told or said("text", sentence) or is_this
         return asks and is_plain and follows and is_clear and chat_languages.commands(sentence)
 
 
@@ -593,6 +599,7 @@ def _is_named(mark: str, about: str) -> bool:
     return False
 
 
+_OF_THIS = re.compile(r"\b(?:this|it|that|the following) (?:in)?to\b", re.IGNORECASE)
 _SOURCE_LINE = re.compile(r"\s*\[(?:source|from|target|language)[^\]\n]{0,60}\]\s*\n", re.IGNORECASE)
 
 
@@ -616,6 +623,21 @@ def _is_rules(message: str, place: int) -> bool:
     return is_heading and words("context").search(line) is not None and len(line) < 80
 
 
+def _is_list_before_label(message: str, place: int) -> bool:
+    """Whether a list, of which parts may have headings, stands behind a place and before the label of a text: it is rules."""
+    items = 0
+    for line in message[place : place + HEAD].splitlines():
+        if _BULLET.match(line) is not None:
+            items += 1
+        elif line.strip():
+            label = LABELS.match(line)
+            if label is None or label["end"] is None:
+                return False
+            if label_kind(label["name"]) == "text":
+                return items > 0
+    return False
+
+
 def _begins(message: str) -> bool:
     """Whether the first line of a message is a request as a whole."""
     first = message.lstrip()[:MAX_LINE].partition("\n")[0].rstrip()
@@ -631,6 +653,12 @@ def is_instructed(message: str, is_asked: bool = False) -> bool:
     if not any(map(words("rule_line").match, sentences[1:])):
         return False
     return _begins(first) or (chat_languages.tells(first) and any(map(_begins, lines)))
+
+
+def ends_with_json(message: str) -> bool:
+    """Whether a message has sentences, and behind them JSON to the end."""
+    start = _JSON_START.search(message.lstrip(), 1, HEAD) if message.rstrip()[-1:] in ("]", "}") else None
+    return start is not None and parsed_json(message.lstrip()[start.end() :]) is not None
 
 
 def _has_rules(text: str) -> bool:
