@@ -403,7 +403,7 @@ class _Request:
         is_labelled = chat_labels.is_labelled(self.message)
         is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
-        is_request = is_request or self._names_its_target()
+        is_request = is_request or self._names_its_target() or self._leads_to_its_target()
         if is_request or (self.said.asks and is_around) or self._is_unread():
             raise UnclearPrompt(_NO_PART, param="messages")
         if self.is_answered and not self.told:
@@ -419,6 +419,12 @@ class _Request:
         if named is None or asked is None or asked.lastgroup != "others":
             return False
         return any(_is_same(one, named) for one in chat_languages.read(self.message).targets)
+
+    def _leads_to_its_target(self) -> bool:
+        """Whether a line of a message leads from the name of the request's target to what is behind it: in whatever words, no
+        text does so by chance."""
+        targets = [self.named] if self.named is not None else self.said.targets
+        return any(chat_languages.introduces(self.message, one) for one in targets)
 
     def _check_language(self, target: str) -> None:
         """Raises `UnclearPrompt` for a message that speaks of translating and is in the language into which it would be

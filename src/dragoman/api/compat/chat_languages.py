@@ -26,6 +26,8 @@ _MAX_KEPT = 4_000  # characters of a message whose reading is kept
 _KEPT_ANSWERS = 64  # to a question of which a request asks several about the same message
 _MAX_SENTENCE = 220
 _MAX_FOUND = 100  # words of one kind in a message: an instruction has fewer
+_LED = re.compile(r"^(?P<line>[^\n]{4,200}?)[:：](?=\s{0,40}\S)", re.MULTILINE)
+_MAX_LED = 4
 _QUOTES = "\"'`*_“”‘’«»「」『』【】《》<>{}[]()（） \t"
 _SENTENCE_END = re.compile(r"[。！？]|[.!?](?:\s|$)|\n[ \t]*\n|[.。:：][ \t]*\n")
 _PAIR = re.compile(r"[ \t]to[ \t]|-to-|[ \t]?(?:->|→|=>|➜)[ \t]?|到", re.IGNORECASE)
@@ -247,6 +249,18 @@ def requested(message: str) -> Iterator[str]:
             yield from read(
                 message[found.start() : end.start() if end is not None else found.end() + _MAX_SENTENCE]
             ).targets
+
+
+def introduces(message: str, target: str) -> bool:
+    """Whether one of the first lines of a message leads with a colon from the name of a language as one into which something
+    goes ("na polski: …") to more."""
+    for line in islice(_LED.finditer(message, 0, _MAX_SENTENCE), _MAX_LED):
+        for spoken, pattern in _by_language("to").items():
+            for word in _some(pattern, line["line"]):
+                tag = before(line["line"], word.start()) if spoken in ("ja", "ko") else at(line["line"], word.end())
+                if tag is not None and tag.partition("-")[0] == target.partition("-")[0]:
+                    return True
+    return False
 
 
 def begins(message: str) -> bool:

@@ -23,6 +23,7 @@ from dragoman.api.compat.chat_labels import (
     MAX_MARKS,
     TAIL,
     has_inner_label,
+    has_label,
     label_kind,
     said,
     spaced,
@@ -404,6 +405,10 @@ class _Scan:
         if all(message.count(one) == times for one in named) and first < last and not self._separates(named[0], first):
             return SplitMessage(message[:first], message[first + len(named[0]) : last].strip(), message[last:], True)
         for named in islice(_NAMED.finditer(told[-HEAD:] if told else message[:HEAD]), 20):
+            sentence = re.search(r"[^.\n]*\Z", named.string[: named.end()])
+            start = sentence.start() if sentence is not None else named.start()
+            if words("untouched").match(named.string, start) is not None:
+                continue  # what is between them is the text's own, and stays
             marker = _WORD_MARKS.get((named["word"] or "").lower()) or (named["marker"] or "").strip("\"'`")
             first = message.find(marker, 0 if told else named.end()) if marker else -1
             is_last = bool(marker) and message.rstrip().endswith(marker)  # those between are the text's own
@@ -487,6 +492,9 @@ class _Scan:
         after = message[last + len(close) :]
         if first < last and after.strip() and not is_tag:
             last, after = first, message[first + len(close) :]  # several: the first ends before more of the instruction
+        if not is_tag and has_label(after):
+            self._skip = last + len(close)  # it tells of the text
+            return None
         is_whole = len(after) <= TAIL and (is_text or not is_tag) and (is_text or not self._told or not before.strip())
         if not is_whole or not (is_asked or chat_languages.asks(after)):
             return None
