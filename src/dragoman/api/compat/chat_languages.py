@@ -253,9 +253,10 @@ def requested(message: str) -> Iterator[str]:
 
 def introduces(message: str, target: str) -> bool:
     """Whether one of the first lines of a message leads with a colon from the name of a language as one into which something
-    goes ("na polski: …") to more."""
+    goes ("na polski: …") to more. In English texts do so too, and its requests are known."""
+    prepositions = {spoken: pattern for spoken, pattern in _by_language("to").items() if spoken != "en"}
     for line in islice(_LED.finditer(message, 0, _MAX_SENTENCE), _MAX_LED):
-        for spoken, pattern in _by_language("to").items():
+        for spoken, pattern in prepositions.items():
             for word in _some(pattern, line["line"]):
                 tag = before(line["line"], word.start()) if spoken in ("ja", "ko") else at(line["line"], word.end())
                 if tag is not None and tag.partition("-")[0] == target.partition("-")[0]:
