@@ -18,7 +18,7 @@ from dragoman.api.compat import chat_languages
 from dragoman.api.compat.chat_ends import SplitMessage
 from dragoman.api.compat.chat_labels import is_besides, label_kind
 from dragoman.api.compat.chat_languages import keys, signs, words
-from dragoman.api.compat.chat_schema import Outline
+from dragoman.api.compat.chat_outline import Outline
 from dragoman.api.compat.chat_text import HTML
 from dragoman.errors import UnclearPrompt
 from dragoman.types import Translation
