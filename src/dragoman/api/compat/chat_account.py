@@ -504,7 +504,8 @@ class _Demand:
     text: str
     is_request: bool
     is_kept: bool = False
-    is_order: bool = False  # it begins with what to put into the answer, or is one more thing of such a clause
+    is_order: bool = False  # it says what to put into the answer
+    is_more: bool = False  # it is one more thing of such a clause
 
 
 @lru_cache(maxsize=_KEPT)
@@ -516,7 +517,7 @@ def _demands(about: str) -> tuple[_Demand, ...]:
     """
     found, left = list[_Demand](), _MAX_CLAUSES
     for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
-        is_off = is_order = False
+        is_off = is_listed = False
         clauses = _CLAUSE_END.split(sentence[0])[:left]
         if not clauses:
             break
@@ -526,10 +527,11 @@ def _demands(about: str) -> tuple[_Demand, ...]:
         for place in range(0 if _THEN.match(clauses[first]) else first, len(clauses)):
             clause = clauses[place]
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
-            is_order = _is_order(clause) or (is_order and _NOUNS.fullmatch(clause) is not None)
+            is_order = _is_order(clause)
+            is_listed = is_order or (is_listed and _NOUNS.fullmatch(clause) is not None)
             if not is_off and not _OF_INPUT.search(clause):
                 is_kept = words("kept").search(clause) is not None
-                found.append(_Demand(clause, requests[place], is_kept, is_order and not is_kept))
+                found.append(_Demand(clause, requests[place], is_kept, is_order, is_listed and not is_order))
             is_off = is_off and not requests[place]
     return tuple(found)
 
@@ -553,7 +555,7 @@ def _elements(about: str, demands: Sequence[_Demand], has: str) -> str | None:
 def _marks(demands: Sequence[_Demand], has: str) -> str | None:
     """A mark that the answer is to have."""
     for one in demands:
-        is_answer = words("answered").search(one.text) is not None or _is_order(one.text)
+        is_answer = one.is_order or words("answered").search(one.text) is not None
         is_around = words("between").search(one.text) is not None
         for found in _MARK.finditer(one.text) if is_answer else ():
             if (is_around or _NO_MARK.fullmatch(found[0]) is None) and found[0] not in has:
@@ -584,7 +586,7 @@ def _verb(clause: str) -> int:
 def _wants_more(one: _Demand, *, is_one: bool) -> bool:
     """Whether something is to be produced besides a translation: by a verb of other work, or by a noun of what no
     translation has. (The manner of a translation, its terms, and what stays are no more than a translation.)"""
-    clause, verb, is_order = one.text, _verb(one.text), one.is_order or _is_order(one.text)
+    clause, verb, is_order = one.text, _verb(one.text), one.is_order
     if is_one and (is_order or one.is_request or one.is_kept) and words("several").search(clause):
         return True
     if one.is_kept:
@@ -601,14 +603,14 @@ def _wants_more(one: _Demand, *, is_one: bool) -> bool:
     )
     if is_adding or words("works").match(clause, verb) is not None:
         return True
-    return (is_order or words("answered").search(rest) is not None) and words("extra").search(rest) is not None
+    is_of_answer = is_order or one.is_more or words("answered").search(rest) is not None
+    return is_of_answer and words("extra").search(rest) is not None
 
 
 def _wants_shape(one: _Demand, frame: str, where: str) -> bool:
     """Whether a clause about the answer names a shape, a key, or a word at the beginning or end, which it has not."""
     clause = one.text
-    is_order = _is_order(clause)
-    if one.is_kept or (not is_order and (frame.strip() or words("answered").search(clause) is None)):
+    if one.is_kept or (not one.is_order and (frame.strip() or words("answered").search(clause) is None)):
         return False
     if any(pattern.search(clause) and not sign.search(where) for pattern, sign in signs()):
         return True

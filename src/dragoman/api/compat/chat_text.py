@@ -614,13 +614,9 @@ def _opens(message: str, place: int) -> bool:
 
 
 def _is_rules(message: str, place: int) -> bool:
-    """Whether what stands behind a colon is more of the instruction: a list of rules, or a heading of some."""
-    first = message[place : place + 300].lstrip()
-    line = first.partition("\n")[0]
-    if (bullet := _BULLET.match(first)) is not None:
-        return words("rule").match(bullet["line"].lstrip("*")) is not None
-    is_heading = line.rstrip("* ").endswith((":", "：")) or line.startswith("#")
-    return is_heading and words("context").search(line) is not None and len(line) < 80
+    """Whether what stands behind a colon is a list of rules."""
+    bullet = _BULLET.match(message[place : place + 300].lstrip())
+    return bullet is not None and words("rule").match(bullet["line"].lstrip("*")) is not None
 
 
 def _is_list_before_label(message: str, place: int) -> bool:
