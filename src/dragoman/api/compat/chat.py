@@ -402,7 +402,7 @@ class _Request:
             raise UnknownPrompt(f"the system message is not understood: {HELP}", param="messages")
         requested = chat_languages.requested(self.message) if not self.said.targets else ()
         is_labelled = chat_labels.is_labelled(self.message)
-        is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
+        is_around = self.is_framed or chat_text.is_instructed(self.message) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
         is_request = is_request or self._names_its_target()
         if is_request or (self.said.asks and is_around) or self._is_unread():

@@ -113,7 +113,6 @@ _ELEMENT = re.compile(r"<([A-Za-z_][\w-]{0,40})(?: [^<>\n]{0,60})?>")
 _TAG_LINE = re.compile(r"^[ \t]*<(?P<end>/?)(?P<name>[A-Za-z_][\w-]{0,40})>[ \t]*$", re.MULTILINE)
 _MARKUP = HTML | {"svg", "script", "style", "section", "details"}
 _SHOWN_BLOCK = re.compile(r"<([A-Za-z_][\w-]{0,40})>([^<>]{1,100})</\1>")
-_WORD = re.compile(r"[^\W\d_]{2,}|[^\s\w.:\"'*()#>-]")
 _PLACE = re.compile(r"<([A-Za-z_]{1,40})>\s{0,9}</\1>")
 _BOLD_LABEL = re.compile(r"^\*\*[^\n*]{2,60}[:：]\*\*[ \t]*$", re.MULTILINE)
 _CODE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?")
