@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import islice
 
 from dragoman.api.compat import chat_languages
 from dragoman.api.compat.chat_ends import SplitMessage
@@ -44,7 +44,6 @@ _HEADING = re.compile(
     r"[^\n:：]{0,60}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)"
 )
 """A line that says what follows it."""
-_MARKED_LINE = re.compile(r"[ \t]*[#=*<>\[{~-]{2,}[ \t]*\w[^\n]{1,60}[#=*<>\]}~-]{2,}[ \t]*")
 _MARK_LINE = re.compile(r"[ \t]*<{2,5}[A-Z][A-Z_ ]{2,30}>{2,5}[ \t]*")
 _SIGNED = re.compile(r"[^\w\s\"'`]{2,12}[\w .-]{1,30}?[^\w\s\"'`]{2,12}")
 _TOKEN = re.compile(
@@ -104,7 +103,6 @@ _NOUNS = re.compile(r"\s*(?:(?:and|or|und|et|y|e|ed|и)\s+)?(?:[A-Za-zÀ-ÿ-]{1,
 """A clause that may be one more thing of the one before it."""
 _THEN = re.compile(r"\s*(?:and\s+)?then\b", re.IGNORECASE)
 _LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
-_SEPARATING = re.compile(r"\s*[#%@^&|~]{2,24}\s*")
 _SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _TUPLE = re.compile(r"\s*\(\s*\"[^\"\n]*\"\s*,[^\n]*\)\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
@@ -143,7 +141,7 @@ def check(
     is_text = is_one or (is_given and text.lstrip()[:1] not in ("[", "{"))
     left = _left_in_text(about, part, text, target) if is_text else None
     left = left or (_left_in_items(about, made) if made is not None else None)
-    left = left or (_left_around(part) if part is not None else None)
+    left = left or (_left_behind(part) if part is not None else None)
     if left is None and not is_given:
         written = made.write(Translation("", "", False, "stop")) if made is not None else ""
         frame = "".join("".join(parts) for parts in made.literals) + written if made is not None else ""
@@ -187,7 +185,6 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
     is_label = part is not None and part.before.rstrip().endswith((":", "："))
     return (
         (_frame(text, lines) if is_own else None)
-        or (next((line for line in lines if _SEPARATING.fullmatch(line)), None) if is_own else None)
         or _labels(lines, about, is_own=is_own, is_behind=is_label)
         or (lines[0] if _are_marked(lines) and (words("items").search(about) or _are_numbered(lines)) else None)
         or _besides(text)
@@ -204,8 +201,6 @@ def _named(about: str, lines: Sequence[str]) -> str | None:
     if len(set(marks)) > 1 or marks[:1] == [lines[0]]:
         return marks[0]  # one alone within the text separates its parts
     for line in lines:
-        if _MARKED_LINE.fullmatch(line) is not None and words("asks").search(line) is not None:
-            return line
         named = {_numberless(mark[0].rstrip(".,:;")) for mark in islice(_SIGNED.finditer(line), 10)}
         if _SIGNED.fullmatch(line.strip()) is None and named & between:
             return line
@@ -226,9 +221,6 @@ def _numberless(mark: str) -> str:
 
 def _frame(text: str, lines: Sequence[str]) -> str | None:
     """Quotation marks around the whole text, or lines of signs around it; or brackets around several texts in quotes."""
-    is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
-    if is_quoted and any(_is_order(line) or words("rule").match(line.lstrip()) for line in lines[1:]):
-        return lines[0]
     if _QUOTED.fullmatch(text.strip()) is not None:
         return text
     signs = [line for line in (lines[0], lines[-1]) if _SIGNS.fullmatch(line) is not None]
@@ -388,20 +380,11 @@ def _are_numbered(lines: Sequence[str]) -> bool:
     return all((item := _ITEM.match(line)) is not None and re.search(r"\d", item[0]) for line in lines)
 
 
-def _left_around(part: SplitMessage) -> str | None:
-    """Another text, with a label, before the one that was found, or behind it."""
-    lines = [line for line in part.before[:_READ].rstrip().splitlines() if line.strip()]
-    bold = _BOLD_LABEL.search(part.text[:_READ]) if lines and _BOLD_LABEL.match(lines[-1]) is not None else None
-    if bold is not None:
-        return bold[0]
-    for line, following in pairwise(lines):
-        label = _LABEL.fullmatch(line)
-        is_text = (
-            label is not None and not label["rest"].strip(" *") and words("text").search(label["name"]) is not None
-        )
-        if is_text and _QUOTED.fullmatch(following.strip()) is not None:
-            return following
-    return None
+def _left_behind(part: SplitMessage) -> str | None:
+    """A bold label behind a text that has one."""
+    label = part.before[-_WINDOW:].rstrip().rpartition("\n")[2]
+    other = _BOLD_LABEL.search(part.text[:_READ]) if _BOLD_LABEL.match(label) is not None else None
+    return other[0] if other is not None else None
 
 
 # ---- the answer's form
