@@ -22,15 +22,16 @@ from dragoman.api.compat import (
     chat_account,
     chat_answers,
     chat_forms,
+    chat_json,
     chat_labels,
     chat_languages,
-    chat_schema,
     chat_text,
 )
 from dragoman.api.compat.chat_ends import SplitMessage
 from dragoman.api.compat.chat_languages import AskedLanguages
 from dragoman.api.compat.chat_languages import tag_of as tag_of
-from dragoman.api.compat.chat_schema import Outline, outline
+from dragoman.api.compat.chat_outline import Outline, fields_of
+from dragoman.api.compat.chat_schema import outline
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnclearPrompt, UnknownPrompt
 from dragoman.types import (
     MAX_EXAMPLE_CHARACTERS,
@@ -125,7 +126,7 @@ class Task:
             if self.reply is None or len(made.texts) == len(self.texts):
                 return made
             return self.reply  # which fits the schema, and has strings that are copied
-        return outline(schema, (chat_answers.reduced(message),))
+        return outline(schema, (chat_json.reduced(message),))
 
 
 def parse(
@@ -244,7 +245,7 @@ class _Request:
         """What they ask for. Raises what `parse` raises."""
         self._check_task()
         form = self._form()
-        described = chat_answers.said(self.message) if self.said.asks or form is not None else chat_answers.Said()
+        described = chat_json.said(self.message) if self.said.asks or form is not None else chat_json.Said()
         part, own = self._part(form)
         if part is None and described.target is None:
             self._check_text()
@@ -298,7 +299,7 @@ class _Request:
         begins = "".join(made.literals[0]) if made is not None else text
         is_same = self._reply[:1] == begins.lstrip()[:1]
         frame = "".join("".join(parts) for parts in made.literals) if made is not None else ""
-        keys = chat_schema.fields_of(chat_text.parsed_json(self._reply)) if is_same and frame[:1] == "{" else {}
+        keys = fields_of(chat_text.parsed_json(self._reply)) if is_same and frame[:1] == "{" else {}
         if self._reply[:1] in ("{", "[", "<", "#") and not (is_same and all(f'"{key}"' in frame for key in keys)):
             raise UnclearPrompt(
                 f"the answer would not be written as the one before is: {self._reply[:20]!r}", param="messages"
@@ -401,7 +402,7 @@ class _Request:
             raise UnknownPrompt(f"the system message is not understood: {HELP}", param="messages")
         requested = chat_languages.requested(self.message) if not self.said.targets else ()
         is_labelled = chat_labels.is_labelled(self.message)
-        is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
+        is_around = self.is_framed or chat_text.is_instructed(self.message) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
         is_request = is_request or self._names_its_target() or self._leads_to_its_target()
         if is_request or (self.said.asks and is_around) or self._is_unread():

@@ -72,7 +72,10 @@ class AskedLanguages:
 
 @cache
 def _data() -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads((_FOLDER / "chat_words.toml").read_text("utf-8"))
+    text = (_FOLDER / "chat_words.toml").read_text("utf-8")
+    for name, part in tomllib.loads(text)["parts"].items():
+        text = text.replace(f"{{{name}}}", part)
+    return tomllib.loads(text)
 
 
 @cache

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import cast
 
 from dragoman.api.compat import chat_languages
-from dragoman.api.compat.chat_ends import FRAMED, SplitMessage, trimmed, without_end, without_quotes
+from dragoman.api.compat.chat_ends import SplitMessage, trimmed, without_end, without_quotes
 from dragoman.api.compat.chat_labels import (
     HEAD,
     LABELS,
@@ -69,7 +69,6 @@ _FIRST_LINE = re.compile(r"\s*+(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*+\
 _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
 _NEXT_BRACKET = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]")
 _PARAGRAPH_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n\s*\n")
-_CLOSING_TAG = re.compile(r"^[ \t]*</(?P<tag>[A-Za-z][\w-]{1,40})>[ \t]*$", re.MULTILINE)
 _LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n(?:\s*\n)?")
 HTML = frozenset(
     re.findall(
@@ -92,10 +91,6 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         rest = message[line.end() :]
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
-    if told and (framed := FRAMED.fullmatch(message)) is not None:
-        return SplitMessage("", framed["text"].strip(), "", True)
-    if (bare := _BARE.match(message)) is not None and words("bare_request").fullmatch(bare["line"]) is not None:
-        return trimmed(SplitMessage(bare[0], message[bare.end() :].lstrip("\r\n")))
     scan = _Scan(message, told)
     finders = [
         scan.record,
@@ -134,7 +129,6 @@ _PAIR_LABEL = re.compile(
 _PAIR_LINES_OF = re.compile(
     r"\s*(?P<source>[\w-]{2,20})[:：](?P<text>[\s\S]{1,20000}?)\n[ \t]{0,8}(?P<target>[\w-]{2,20})[:：]\s*"
 )
-_BARE = re.compile(r"\s{0,80}(?P<line>\S[^\n:：]{0,60})[:：]?[ \t]{0,8}\n(?=\s{0,80}\S)")
 _LIST_ITEM = re.compile(
     r"[ \t]*(?P<left>[\[<(#|]{0,3})(?P<id>\d{1,9})(?P<right>[\])>|.:]{1,3})[ \t]*(?P<text>\S[^\n]*)"
 )
@@ -344,7 +338,7 @@ class _Scan:
         """The one list or object in JSON between sentences."""
         message = self._message
         end = max(message.rfind("]"), message.rfind("}"))
-        if len(message) - end > TAIL or (message.count("[", 0, HEAD) + message.count("{", 0, HEAD)) == 0:
+        if len(message) - end > TAIL:
             return None
         for start in islice(_JSON_WITHIN.finditer(message, 0, HEAD), 5):
             if message[end] != {"[": "]", "{": "}"}[start[0]]:
@@ -397,8 +391,6 @@ class _Scan:
             if (end := message.rfind(f"\n{begin['left']}END", begin.end())) >= 0:
                 text = message[begin.end() : end].strip("\r\n")
                 return SplitMessage(message[: begin.start()], text, message[end:], True)
-        if (part := self._last_block()) is not None:
-            return part
         times = 1 if told else 2  # with the sentence that names it
         named = named_lines(message, told or message[:HEAD])
         first, last = (message.rfind(one) for one in named) if len(named) == 2 else (0, 0)
@@ -425,22 +417,6 @@ class _Scan:
             if first >= 0:
                 return SplitMessage(message[:first], message[first + len(marker) :].strip())
         return None
-
-    def _last_block(self) -> SplitMessage | None:
-        """The text in the last block of a tag that the instruction names, after an example of one."""
-        message = self._message
-        end = next(
-            iter(reversed(list(islice(_CLOSING_TAG.finditer(message, max(len(message) - TAIL, 0)), MAX_MARKS)))), None
-        )
-        if end is None or end["tag"].lower() in HTML or said("context", spaced(end["tag"])):
-            return None
-        mark = f"<{end['tag']}>"
-        start = message.rfind(mark, 0, end.start())
-        if start < 0 or message[:start].rstrip().endswith(f"</{end['tag']}>") or mark not in message[:start]:
-            return None
-        return SplitMessage(
-            message[:start], message[start + len(mark) : end.start()].strip("\r\n"), message[end.end() :], True
-        )
 
     def quoted(self) -> SplitMessage | None:
         """One text in quotes within a sentence that asks for its translation, at the beginning of a paragraph."""
@@ -490,8 +466,6 @@ class _Scan:
             self._skip = first + len(close)
             return None
         after = message[last + len(close) :]
-        if first < last and after.strip() and not is_tag:
-            last, after = first, message[first + len(close) :]  # several: the first ends before more of the instruction
         if not is_tag and has_label(after):
             self._skip = last + len(close)  # it tells of the text
             return None
@@ -622,13 +596,9 @@ def _opens(message: str, place: int) -> bool:
 
 
 def _is_rules(message: str, place: int) -> bool:
-    """Whether what stands behind a colon is more of the instruction: a list of rules, or a heading of some."""
-    first = message[place : place + 300].lstrip()
-    line = first.partition("\n")[0]
-    if (bullet := _BULLET.match(first)) is not None:
-        return words("rule").match(bullet["line"].lstrip("*")) is not None
-    is_heading = line.rstrip("* ").endswith((":", "：")) or line.startswith("#")
-    return is_heading and words("context").search(line) is not None and len(line) < 80
+    """Whether what stands behind a colon is a list of rules."""
+    bullet = _BULLET.match(message[place : place + 300].lstrip())
+    return bullet is not None and words("rule").match(bullet["line"].lstrip("*")) is not None
 
 
 def _is_list_before_label(message: str, place: int) -> bool:
@@ -652,11 +622,9 @@ def _begins(message: str) -> bool:
     return first.endswith((".", ":", "。", "：")) and chat_languages.begins(first)
 
 
-def is_instructed(message: str, is_asked: bool = False) -> bool:
-    """Whether a message begins with a request, with rules behind it, or with more where others ask already."""
+def is_instructed(message: str) -> bool:
+    """Whether a message begins with a request, with rules behind it."""
     first, *lines = message.lstrip()[:TAIL].splitlines()[:12] or [""]
-    if is_asked and any(map(str.strip, lines)) and _begins(first) and said("text", first) and said("follows", first):
-        return True
     sentences = [one for line in (first, *lines) for one in re.split(r"(?<=[.。])\s*", line)]
     if not any(map(words("rule_line").match, sentences[1:])):
         return False
@@ -673,10 +641,6 @@ def _has_rules(text: str) -> bool:
     """Whether what may be text tells how to translate: it is more of the instruction, at its beginning or its end."""
     if _STRUCTURED.match(text) is not None:
         return False
-    start = text[:TAIL]
-    separators = [one[0] for one in islice(words("separator").finditer(start), MAX_MARKS)]
-    if separators and any(mark in one for mark in named_lines(start, start) for one in separators):
-        return True
     lines = f"{text[:TAIL]}\n{text[-TAIL:]}" if len(text) > TAIL else text
     return any(
         words("rule_line").match(line) and words("asks").search(line, 0, MAX_LINE) for line in lines.splitlines()
