@@ -139,6 +139,9 @@ async def send(http: httpx.AsyncClient, request: Mapping[str, Any], named: bool)
 def content_of(answer: httpx.Response, api: str) -> str:
     """The content of an answer, whole or streamed. A call of a function has its arguments."""
     if api == "openai responses":
+        if "event-stream" in answer.headers["Content-Type"]:
+            events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+            return "".join(one["delta"] for one in events if one["type"] == "response.output_text.delta")
         parts = [part for item in answer.json()["output"] for part in item.get("content", ())]
         return "".join(part["text"] for part in parts)
     if api == "openai":

@@ -429,9 +429,18 @@ class _Request:
 
     def _check_language(self, target: str) -> None:
         """Raises `UnclearPrompt` for a message that speaks of translating and is in the language into which it would be
-        translated: it would come back as it is, and is rather a request in words that are not known."""
+        translated, or has a line in it that ends with a colon, before lines in another: that would come back as it is, and is
+        rather a request in words that are not known."""
+        language = self.language_of
         speaks = chat_languages.tells if self.told else chat_languages.asks
-        if speaks(self.message) and _is_same(self.language_of(self.message[:_BEGINNING]) or "", target):
+        is_spoken = speaks(self.message) and _is_same(language(self.message[:_BEGINNING]) or "", target)
+        leads = islice(_LEADING.finditer(self.message, 0, _BEGINNING), 3) if not is_spoken else ()
+        is_led = any(
+            _is_same(language(one["line"]) or "", target)
+            and not _is_same(language(self.message[one.end() :][:_BEGINNING]) or target, target)
+            for one in leads
+        )
+        if is_spoken or is_led:
             raise UnclearPrompt(_NO_PART, param="messages")
 
     def _is_unread(self) -> bool:
@@ -478,6 +487,7 @@ class _Request:
         raise UnknownPrompt(f"the messages {reason}: {HELP}", param="messages")
 
 
+_LEADING = re.compile(r"^[ \t]*(?P<line>[^\n:：]{12,120})[:：][ \t]*\n\s*(?=\S)", re.MULTILINE)
 _EITHER = re.compile(
     r"\b(?:if|when|otherwise|vice versa)\b|이?면\b|如果|若|否则|互[译譯]|なら|場合"
     r"|\b(\w{2,20}) (?:in)?to (\w{2,20})\b[^.\n]{0,20}\b\2 (?:in)?to \1\b",
