@@ -3,8 +3,8 @@
 `programs.json`: the programs, with the file of their public source that was read, at its commit, in eight lists: the second
 to the eighth (`"list": 2`) were each made after the held-out part of the one before had been looked at, or measured and built
 on. `held_out`: the sha256 of the name, read as a number, is divisible by three, in the second list by two, in the others by
-one: all of them are held out. Programs of the fifth, seventh and eighth whose repository is not known are `unknown/…`. These requests
-are looked at only to measure. `programs.jsonl`: the requests of the others, a line for each form that a program sends.
+one: all of them are held out. Programs of the fifth, seventh and eighth whose repository is not known are `unknown/…`. These
+requests are looked at only to measure. `programs.jsonl`: the requests of the others, a line for each form that a program sends.
 `forms.jsonl`: forms whose program is not named. Sentences are written anew; structure, markers, order and fields are those
 of the source. A line has:
 
