@@ -219,6 +219,15 @@ def test_what_surely_asks_for_a_translation_and_is_not_clear(user: str, system: 
         ),
         ("把用户的文字译成准确、自然的丹麦文。", "Peel the carrots.", "Peel the carrots."),
         ("把用户的文字译成丹麦文。不要添加解释、注释和拼音。", "Peel the carrots.", "Peel the carrots."),
+        (
+            None,
+            "Translate the text in the <src> tag to Danish, as in the example:\n<example>\n<src>\nAu.\n</src>\n</example>\n\n"
+            "<src>\nPeel the carrots.\n</src>",
+            "Peel the carrots.",
+        ),
+        ("Translate to Danish.", "<<<Peel the carrots.>>>", "Peel the carrots."),
+        ("Translate to Danish.", "Translate the following text\nPeel the carrots.", "Peel the carrots."),
+        (None, 'Translate the values of {"a": "Peel."} to Danish and return JSON.', '{"a": "Peel."}'),
         ("Translate the tagged parts to Danish.", "⟦0⟧Peel.⟦/0⟧\n⟦1⟧Stir.⟦/1⟧", None),
         ("Translate the blocks to Danish.", "[1]\nPeel.\n====\n[2]\nStir.\n====\n[3]\nEat.", None),
         ('Translate to Danish and leave "|*|" as it is.', "Peel.|*|Stir.|*|Eat.", None),
@@ -338,13 +347,15 @@ def test_the_end_of_a_text_is_no_instruction(end: str, request_: str) -> None:
     [
         "Usage:\n  foo [options] FILE",
         "Packages that are not needed any more:\n%s",
+        "- The command stops here.\n- Another one starts.",
         "Replaces links by files that have the same content, and\nprint their names when they are done.",
         "The command removes packages\nwith their dependencies.",
     ],
 )
 def test_help_of_a_command_behind_an_instruction_is_a_text(text: str) -> None:
-    task = chat.parse([("user", f"Translate the following text to French:\n\n{text}")], None)
-    assert (task.texts, task.target) == ((text,), "fr")
+    for system in (None, "You are a translator."):
+        found = task(f"Translate the following text to French:\n\n{text}", None, system)
+        assert (found.texts, found.target) == ((text,), "fr")
 
 
 def test_a_label_that_the_instruction_names_is_no_text() -> None:

@@ -201,8 +201,9 @@ def _named(about: str, lines: Sequence[str]) -> str | None:
     if len(set(marks)) > 1 or marks[:1] == [lines[0]]:
         return marks[0]  # one alone within the text separates its parts
     for line in lines:
-        named = {_numberless(mark[0].rstrip(".,:;")) for mark in islice(_SIGNED.finditer(line), 10)}
-        if _SIGNED.fullmatch(line.strip()) is None and named & between:
+        signed = islice(_SIGNED.finditer(line), 10 if between else 0)
+        named = {_numberless(mark[0].rstrip(".,:;")) for mark in signed}
+        if named & between and _SIGNED.fullmatch(line.strip()) is None:
             return line
         label = _HEADING.fullmatch(line)
         if label is None:

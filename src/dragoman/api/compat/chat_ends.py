@@ -112,7 +112,7 @@ def _without_label(part: SplitMessage) -> SplitMessage:
 
 def _without_frame(part: SplitMessage) -> SplitMessage:
     """Without signs, or lines of them, around the text, or such a line before it."""
-    if (framed := _FRAMED.fullmatch(part.text)) is not None:
+    if (framed := FRAMED.fullmatch(part.text)) is not None:
         return replace(part, text=framed["text"].strip(), is_marked=True)
     first = _SIGNS.match(part.text)
     if first is None or _FRONT_MATTER.match(part.text) is not None:
@@ -131,7 +131,7 @@ def _without_frame(part: SplitMessage) -> SplitMessage:
 
 
 _MIRRORED = str.maketrans("<>[](){}【】", "><][)(}{】【")
-_FRAMED = re.compile(r"\s*<{2,5}(?P<text>[^<>]{1,20000})>{2,5}\s*")
+FRAMED = re.compile(r"\s*<{2,5}(?P<text>[^<>]{1,20000})>{2,5}\s*")
 _SIGNS = re.compile(
     r"\s*(?P<signs>[^\w\s\"'`“«「.!?]{1,200})[ \t]*+(?:(?P<name>[^\W\d][\w ]{2,40}?)[ \t]*+[^\w\s]{1,40})?[ \t]*+\n"
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
@@ -299,33 +299,34 @@ def read(message: str) -> AskedLanguages:
 @lru_cache(maxsize=1024)
 def _read(message: str) -> AskedLanguages:
     message = _CONTEXT_LINE.sub("", message)
-    targets = list(dict.fromkeys(_targets(message)))
+    verbs = list(_some(words("asks"), message))
+    targets = list(dict.fromkeys(_targets(message, verbs)))
     kept = (
         one for one in targets if not any(other.startswith(f"{one}-") for other in targets)
     )  # "Simplified Chinese" is Chinese
-    return AskedLanguages(True, tuple(kept), _source(message))
+    return AskedLanguages(True, tuple(kept), _source(message, verbs))
 
 
 def _some(pattern: re.Pattern[str], message: str, start: int = 0, stop: int | None = None) -> Iterator[re.Match[str]]:
     return islice(pattern.finditer(message, start, len(message) if stop is None else stop), _MAX_FOUND)
 
 
-def _targets(message: str) -> list[str]:
+def _targets(message: str, verbs: Sequence[re.Match[str]]) -> list[str]:
     """The languages by the first kind of words that names one."""
-    named = [*_beside_verbs(message, "to"), *_labelled(message, "target")]
+    named = [*_beside_verbs(message, verbs, "to"), *_labelled(message, "target")]
     if not named:
         pairs = (one for one in _some(_PAIR, message) if before(message, one.start()) is not None)
         named = [tag for pair in pairs if (tag := at(message, pair.end())) is not None]
     if not named:
         named = [tag for one in _some(_IN, message) if (tag := at(message, one.end())) is not None]
     if not named:  # "a German translation"
-        named = [tag for one in _some(words("asks"), message) if (tag := before(message, one.start(), codes=False))]
+        named = [tag for one in verbs if (tag := before(message, one.start(), codes=False))]
     return named
 
 
-def _beside_verbs(message: str, kind: str) -> Iterator[str]:
+def _beside_verbs(message: str, verbs: Sequence[re.Match[str]], kind: str) -> Iterator[str]:
     """The languages that prepositions of a kind name in the sentences of words of translating."""
-    for word in _some(words("asks"), message):
+    for word in verbs:
         spoken = word.lastgroup or ""
         pattern = _by_language(kind)[spoken]
         if spoken in ("ja", "ko"):
@@ -356,13 +357,13 @@ def _labelled(message: str, kind: str) -> Iterator[str]:
     yield from filter(None, found)
 
 
-def _source(message: str) -> str | None:
-    for tag in (*_labelled(message, "source"), *islice(_beside_verbs(message, "from"), 1)):
+def _source(message: str, verbs: Sequence[re.Match[str]]) -> str | None:
+    for tag in (*_labelled(message, "source"), *islice(_beside_verbs(message, verbs, "from"), 1)):
         return tag
     for pair in _some(_PAIR, message):
         if at(message, pair.end()) is not None and (tag := before(message, pair.start())) is not None:
             return tag
-    for word in _some(words("asks"), message):  # "translate the following German text", "translate the German"
+    for word in verbs:  # "translate the following German text", "translate the German"
         for step in _some(_SOURCE_TEXT, message, word.end(), word.end() + 60):
             name = re.split(r"\b(?:in)?to\b", step[1])[0]
             is_format = re.match(r"[A-Z]{3}\b", name) is not None  # "this SRT file"

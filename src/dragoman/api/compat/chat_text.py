@@ -14,7 +14,7 @@ from itertools import islice
 from typing import cast
 
 from dragoman.api.compat import chat_languages
-from dragoman.api.compat.chat_ends import SplitMessage, trimmed, without_end, without_quotes
+from dragoman.api.compat.chat_ends import FRAMED, SplitMessage, trimmed, without_end, without_quotes
 from dragoman.api.compat.chat_labels import (
     HEAD,
     LABELS,
@@ -63,7 +63,6 @@ _FIELD_BEFORE = re.compile(r"\b(?:field|key|id|column|property|attribute|array|l
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
 _PAIR_LINES = re.compile(r"\s*(?:^[ \t]*[^\n]{1,100}(?:->|=>|→)[^\n]{0,200}\n){1,500}+", re.MULTILINE)
-_PLACE = re.compile(r"\s{0,80}(?:\[[^\[\]\n]{3,60}\]|<[^<>\n]{3,60}>|\{[^{}\n]{3,60}\})[ \t]*\n")
 _BLANK = re.compile(r"\s{0,80}")
 _FIRST_LINE = re.compile(r"\s*+(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*+\r?\n")
 _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
@@ -91,6 +90,10 @@ def split(message: str, told: str = "") -> SplitMessage | None:
         rest = message[line.end() :]
         part = split(rest, told) or SplitMessage("", rest)
         return replace(part, before=line[0] + part.before)
+    if told and (framed := FRAMED.fullmatch(message)) is not None:
+        return SplitMessage("", framed["text"].strip(), "", True)
+    if (bare := _BARE.match(message)) is not None and words("bare_request").fullmatch(bare["line"]) is not None:
+        return trimmed(SplitMessage(bare[0], message[bare.end() :].lstrip("\r\n")))
     scan = _Scan(message, told)
     finders = [
         scan.record,
@@ -129,6 +132,7 @@ _PAIR_LABEL = re.compile(
 _PAIR_LINES_OF = re.compile(
     r"\s*(?P<source>[\w-]{2,20})[:：](?P<text>[\s\S]{1,20000}?)\n[ \t]{0,8}(?P<target>[\w-]{2,20})[:：]\s*"
 )
+_BARE = re.compile(r"\s{0,80}(?P<line>\S[^\n:：]{0,60})[:：]?[ \t]{0,8}\n(?=\s{0,80}\S)")
 _LIST_ITEM = re.compile(
     r"[ \t]*(?P<left>[\[<(#|]{0,3})(?P<id>\d{1,9})(?P<right>[\])>|.:]{1,3})[ \t]*(?P<text>\S[^\n]*)"
 )
@@ -137,7 +141,8 @@ _NOW = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _HEADS_RULES = re.compile(
-    r"(?:要求|规则|規則|事项|\b(?:rules|requirements|guidelines|instructions))(?:如下| below)?[ \t]*\Z", re.IGNORECASE
+    r"(?:要求|规则|規則|事项|\b(?:rules|requirements|guidelines|instructions|examples?))(?:如下| below)?[ \t]*\Z",
+    re.IGNORECASE,
 )
 _JSON_WITHIN = re.compile(r"[\[{](?=\s{0,80}[\[{\"])")
 _JSON_START = re.compile(r"(?:^|(?<=[:：.。]))[ \t]*(?=[\[{])", re.MULTILINE)
@@ -193,9 +198,6 @@ class _Scan:
                 continue
             find = self._behind_colon if is_colon else self._between_marks
             part = find(opening)
-            place = _PLACE.match(part.text) if part is not None else None
-            if place is not None and said("asks", place[0]):
-                continue  # of a template of the answer
             if part is not None and (part.is_marked or not _has_rules(part.text)):
                 return part
         return self._held
@@ -466,6 +468,8 @@ class _Scan:
             self._skip = first + len(close)
             return None
         after = message[last + len(close) :]
+        if first < last and after.strip() and not is_tag:
+            last, after = first, message[first + len(close) :]  # several: the first ends before more of the instruction
         if not is_tag and has_label(after):
             self._skip = last + len(close)  # it tells of the text
             return None
@@ -517,7 +521,7 @@ class _Scan:
             or place < self._from
             or _opens(message, end)
             or (not is_list and _is_rules(message, end))
-            or (is_block and _is_list_before_label(message, end))
+            or (is_block and (_HEADS_RULES.search(line) is not None or _is_list_before_label(message, end)))
         ):
             return None
         if not self._introduces(spaced(line), message[:start], is_block=is_block):
