@@ -641,3 +641,37 @@ def test_clauses_of_an_instruction_are_read_once_and_within_a_bound(monkeypatch:
 def test_no_shape_is_in_an_empty_answer() -> None:
     """So that an instruction whose demands an empty answer meets has none: it is not looked for them with each text."""
     assert not [sign.pattern for _, sign in chat_languages.signs() if sign.search("") is not None]
+
+
+def test_a_line_that_leads_from_the_target_to_more_is_a_request_in_any_words() -> None:
+    for message in ("Daj to na en: Prom odpływa.", "Gib das auf Englisch wieder: Die Fähre legt ab."):
+        with pytest.raises(UnclearPrompt):
+            chat.parse([("user", message)], "en")
+    assert chat.parse([("user", "Wstaw na pl: Prom odpływa.")], "en").texts == ("Wstaw na pl: Prom odpływa.",)
+
+
+def test_a_line_in_the_target_language_that_leads_to_another_is_a_request() -> None:
+    def language_of(text: str) -> str:
+        return "pl" if "dialog" in text else "en"
+
+    message = "Oto dialog z filmu:\nIs anybody home?"
+    with pytest.raises(UnclearPrompt):
+        chat.parse([("user", message)], "pl", language_of=language_of)
+    assert chat.parse([("user", message)], "de", language_of=language_of).texts == (message,)
+
+
+def test_marks_of_placeholders_hold_no_text() -> None:
+    told = "Translate to Danish. What is between ⟦ and ⟧ is a placeholder: copy it."
+    assert chat.parse([("system", told), ("user", "Press ⟦A1⟧ or ⟦B2⟧ now.")], None).texts == (
+        "Press ⟦A1⟧ or ⟦B2⟧ now.",
+    )
+
+
+def test_what_is_before_the_label_of_a_text_is_none() -> None:
+    message = "Traduce del inglés al danés. El texto es de una serie:\n'''Un grupo de amigos.'''\n\nBloques:\nThe ferry leaves."
+    assert chat.parse([("user", message)], "da").texts == ("The ferry leaves.",)
+
+
+def test_numbers_between_signs_are_no_text() -> None:
+    task = chat.parse([("system", "Translate each line to Danish."), ("user", "§1§ Peel.\n§2§ Stir.")], None)
+    assert task.texts == ("Peel.", "Stir.")

@@ -422,10 +422,9 @@ class _Request:
         return any(_is_same(one, named) for one in chat_languages.read(self.message).targets)
 
     def _leads_to_its_target(self) -> bool:
-        """Whether a line of a message leads from the name of the request's target to what is behind it: in whatever words, no
-        text does so by chance."""
-        targets = [self.named] if self.named is not None else self.said.targets
-        return any(chat_languages.introduces(self.message, one) for one in targets)
+        """Whether a line of a message leads from the name of the target that the request names to what is behind it, where no
+        other message names one: in whatever words, texts hardly do so."""
+        return self.named is not None and not self.said.targets and chat_languages.introduces(self.message, self.named)
 
     def _check_language(self, target: str) -> None:
         """Raises `UnclearPrompt` for a message that speaks of translating and is in the language into which it would be
