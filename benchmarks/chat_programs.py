@@ -31,6 +31,7 @@ PARTS = {
     "held out of the fifth list": HELD_OUT[5],
     "held out of the sixth list": HELD_OUT[6],
     "held out of the seventh list": HELD_OUT[7],
+    "held out of the eighth list": HELD_OUT[8],
 }
 
 

@@ -1,10 +1,10 @@
 """Requests of programs that translate through a chat model, and what a server makes of them.
 
-`programs.json`: the programs, with the file of their public source that was read, at its commit, in seven lists: the second
-to the seventh (`"list": 2`) were each made after the held-out part of the one before had been looked at, or measured and built
+`programs.json`: the programs, with the file of their public source that was read, at its commit, in eight lists: the second
+to the eighth (`"list": 2`) were each made after the held-out part of the one before had been looked at, or measured and built
 on. `held_out`: the sha256 of the name, read as a number, is divisible by three, in the second list by two, in the others by
-one: all of them are held out. Programs of the fifth and seventh whose repository is not known are `unknown/…`. These requests
-are looked at only to measure. `programs.jsonl`: the requests of the others, a line for each form that a program sends.
+one: all of them are held out. Programs of the fifth, seventh and eighth whose repository is not known are `unknown/…`. These
+requests are looked at only to measure. `programs.jsonl`: the requests of the others, a line for each form that a program sends.
 `forms.jsonl`: forms whose program is not named. Sentences are written anew; structure, markers, order and fields are those
 of the source. A line has:
 
@@ -52,9 +52,10 @@ HELD_OUT = {
     5: FOLDER / "programs_held_out_5.jsonl",
     6: FOLDER / "programs_held_out_6.jsonl",
     7: FOLDER / "programs_held_out_7.jsonl",
+    8: FOLDER / "programs_held_out_8.jsonl",
 }
 """The files of the held-out requests by list."""
-DIVISORS = {1: 3, 2: 2, 3: 3, 4: 1, 5: 1, 6: 1, 7: 1}
+DIVISORS = {1: 3, 2: 2, 3: 3, 4: 1, 5: 1, 6: 1, 7: 1, 8: 1}
 """What the sha256 of a held-out program's name is divisible by, by list."""
 Outcome = Literal["right", "passed", "refused", "garbage"]
 OUTCOMES: tuple[Outcome, ...] = ("right", "passed", "refused", "garbage")
@@ -138,6 +139,9 @@ async def send(http: httpx.AsyncClient, request: Mapping[str, Any], named: bool)
 def content_of(answer: httpx.Response, api: str) -> str:
     """The content of an answer, whole or streamed. A call of a function has its arguments."""
     if api == "openai responses":
+        if "event-stream" in answer.headers["Content-Type"]:
+            events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+            return "".join(one["delta"] for one in events if one["type"] == "response.output_text.delta")
         parts = [part for item in answer.json()["output"] for part in item.get("content", ())]
         return "".join(part["text"] for part in parts)
     if api == "openai":

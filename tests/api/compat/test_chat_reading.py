@@ -200,12 +200,57 @@ def test_what_surely_asks_for_a_translation_and_is_not_clear(user: str, system: 
             "Now translate:\n<LINES>\nTwo.\n</LINES>",
             "<TRANSLATED>Two.</TRANSLATED>",
         ),
+        (
+            None,
+            "Traduci dall'inglese al danese con queste regole:\n- Niente note.\nTesto:\nPeel the carrots.",
+            "Peel the carrots.",
+        ),
+        (
+            None,
+            "Translate the text to Danish like this:\n1. Read it\n2. Find its idioms\n\nStyle:\n- calm\n\n"
+            "English text:\nPeel the carrots.\n\nNow give the Danish translation:",
+            "Peel the carrots.",
+        ),
+        ("You translate from English to Danish.", "For you.\nOriginal text:\nPeel.\n\nTranslation:", "Peel."),
+        (
+            "Translate into Danish what you are given.",
+            "Please put this into Danish: Peel the carrots.",
+            "Peel the carrots.",
+        ),
+        ("把用户的文字译成准确、自然的丹麦文。", "Peel the carrots.", "Peel the carrots."),
+        ("把用户的文字译成丹麦文。不要添加解释、注释和拼音。", "Peel the carrots.", "Peel the carrots."),
+        (
+            None,
+            "Translate the text in the <src> tag to Danish, as in the example:\n<example>\n<src>\nAu.\n</src>\n</example>\n\n"
+            "<src>\nPeel the carrots.\n</src>",
+            "Peel the carrots.",
+        ),
+        ("Translate to Danish.", "<<<Peel the carrots.>>>", "Peel the carrots."),
+        ("Translate to Danish.", "Translate the following text\nPeel the carrots.", "Peel the carrots."),
+        (None, 'Translate the values of {"a": "Peel."} to Danish and return JSON.', '{"a": "Peel."}'),
+        ("Translate the tagged parts to Danish.", "⟦0⟧Peel.⟦/0⟧\n⟦1⟧Stir.⟦/1⟧", None),
+        ("Translate the blocks to Danish.", "[1]\nPeel.\n====\n[2]\nStir.\n====\n[3]\nEat.", None),
+        ('Translate to Danish and leave "|*|" as it is.', "Peel.|*|Stir.|*|Eat.", None),
+        ("Translate to Danish. Texts are separated by <sep>. Keep the separators.", "Peel.<sep>Stir.", None),
+        ("Translate to Danish. Lines are an id, a tab and a text.", "12\tPeel.\n13\tStir.", None),
+        ("Translate only the value of `content` to Danish.", '{"author": "x y", "content": "Peel."}', None),
+        (
+            'Translate to Danish. Answer with {"rows": [{"n": 1, "t": "<text>"}]} alone.',
+            '{"job": "x y", "rows": [{"n": 1, "t": "Peel."}, {"n": 2, "t": "Stir."}]}',
+            '{"rows": [{"n": 1, "t": "Peel."}, {"n": 2, "t": "Stir."}]}',
+        ),
+        (
+            None,
+            'Translate these to Danish. Return a JSON array.\n\nItems:\n1. Peel\n2. Stir\n\nOutput format:\n["translation"]',
+            '["Peel", "Stir"]',
+        ),
     ],
 )
 def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: str, expected: str | None) -> None:
     found = task(user, None, system)
     assert copied(found) == (expected or user)
     assert not {"x y", "menu.save"}.intersection(found.texts)
+    assert not any(mark in text for text in found.texts for mark in ("====", "|*|", "⟧", "<sep>", "\t"))
 
 
 @pytest.mark.parametrize(
@@ -224,6 +269,19 @@ def test_what_stands_around_a_text_is_no_part_of_it(system: str | None, user: st
         ("Context:\nA harbour.\n\nThe ferry leaves.", "Translate the text to Czech."),
         ("Translate to Czech. Reply as:\nTEXT:\n[translated text]\n\nNOTES:\n[two notes]\n\nText:\nIt leaves.", None),
         ("The ferry leaves.\n<remark>\nIt is late.\n</remark>", "Translate the text to Czech."),
+        ('("ferry", "noun", "a ship")', "Translate to Czech."),
+        ("The ferry leaves.", "Translate to Czech. Respond in JSON with fields `translated` and `language`."),
+        ("The ferry leaves.", "Translate to Czech. Return the translation, usage notes and synonyms."),
+        ("The ferry leaves.", "Translate to Czech. Output: [language] translation"),
+        ("The ferry leaves.", "Reply with the Czech translation on the first line and the register on the second."),
+        ("### English\nThe ferry leaves.\n### Czech", "Translate from English to Czech."),
+        ("Context: a harbour. Text: It leaves.", "Translate to Czech."),
+        ('["It leaves.", "Wait."]', "Translate to Czech. Return plain text, one translation per line."),
+        ("It leaves.\nWait.", "Translate to Czech. Return the translations separated by |."),
+        ("The ferry leaves.", "把用户的文字译成捷克语，并给出背景、语法分析等。"),
+        ("The ferry leaves.", "把用户的文字译成捷克语，不要解释，并附上拼音。"),
+        ("Translate to Czech in these steps:\n1. Read it.\n2. Write it.\n\nThe ferry leaves.", None),
+        ("Translate to Czech.\nTexts stand behind @@@T_N@@@.\n\n@@@T_1@@@\nIt leaves.\n@@@T_2@@@\nWait.", None),
     ],
 )
 def test_an_answer_of_more_than_translations_is_not_clear(user: str, system: str | None) -> None:
@@ -289,13 +347,15 @@ def test_the_end_of_a_text_is_no_instruction(end: str, request_: str) -> None:
     [
         "Usage:\n  foo [options] FILE",
         "Packages that are not needed any more:\n%s",
+        "- The command stops here.\n- Another one starts.",
         "Replaces links by files that have the same content, and\nprint their names when they are done.",
         "The command removes packages\nwith their dependencies.",
     ],
 )
 def test_help_of_a_command_behind_an_instruction_is_a_text(text: str) -> None:
-    task = chat.parse([("user", f"Translate the following text to French:\n\n{text}")], None)
-    assert (task.texts, task.target) == ((text,), "fr")
+    for system in (None, "You are a translator."):
+        found = task(f"Translate the following text to French:\n\n{text}", None, system)
+        assert (found.texts, found.target) == ((text,), "fr")
 
 
 def test_a_label_that_the_instruction_names_is_no_text() -> None:
@@ -312,6 +372,35 @@ def test_rules_behind_a_text_are_no_part_of_it() -> None:
         with suppress(UnclearPrompt):
             found = task(f"Translate into German.\n\nText:\nIt rains.\n\n{rules}")
             assert found.texts == ("It rains.",)
+
+
+@pytest.mark.parametrize(
+    ("user", "system"),
+    [
+        ("Améliorez cette traduction, sans en changer\nle sens :\n\nThe ferry leaves.", "Vous êtes traducteur."),
+        ("Translate what is in The ferry leaves. to Czech and answer in Markdown", "You are a translator."),
+        ('Masz przetłumaczyć teksty na czeski.\n\nDane:\n["It leaves.", "Wait."]', None),
+    ],
+)
+def test_a_request_in_words_that_are_not_known_is_no_text(user: str, system: str | None) -> None:
+    with pytest.raises(UnclearPrompt):
+        task(user, "cs", system)
+
+
+def test_an_answer_has_the_keys_of_the_one_before() -> None:
+    before: list[tuple[chat.Role, str]] = [("system", "Translate to Czech."), ("user", '{"text": "Wait."}')]
+    for reply, is_clear in (('{"text": "Počkej."}', True), ('{"czech": "Počkej.", "notes": ""}', False)):
+        messages: list[tuple[chat.Role, str]] = [*before, ("assistant", reply), ("user", '{"text": "It leaves."}')]
+        with suppress(UnclearPrompt):
+            assert copied(chat.parse(messages, None)) == '{"text": "It leaves."}'
+            assert is_clear
+
+
+def test_a_rule_is_no_term_of_a_glossary() -> None:
+    rules = (
+        "1. Keep technical terms\n2. The context is not the text: do not translate it\n\nGlossary:\n- ferry: trajekt"
+    )
+    assert task("The ferry leaves.", None, f"Translate to Czech.\n{rules}").options.glossary == {"ferry": "trajekt"}
 
 
 def test_several_targets_or_none_are_refused() -> None:
@@ -445,6 +534,7 @@ def test_a_text_is_between_the_lines_that_its_request_names() -> None:
 def test_the_name_of_a_format_is_no_language() -> None:
     assert task("Hello.", None, "Translate this SRT file into German.").source is None
     assert task("Hello.", None, "Translate this French file into German.").source == "fr"
+    assert task("Translate the following SRT to German:\n\n1\n00:00:01,000 --> 00:00:02,000\nHello.").source is None
 
 
 @pytest.mark.parametrize(
@@ -551,3 +641,37 @@ def test_clauses_of_an_instruction_are_read_once_and_within_a_bound(monkeypatch:
 def test_no_shape_is_in_an_empty_answer() -> None:
     """So that an instruction whose demands an empty answer meets has none: it is not looked for them with each text."""
     assert not [sign.pattern for _, sign in chat_languages.signs() if sign.search("") is not None]
+
+
+def test_a_line_that_leads_from_the_target_to_more_is_a_request_in_any_words() -> None:
+    for message in ("Daj to na en: Prom odpływa.", "Gib das auf Englisch wieder: Die Fähre legt ab."):
+        with pytest.raises(UnclearPrompt):
+            chat.parse([("user", message)], "en")
+    assert chat.parse([("user", "Wstaw na pl: Prom odpływa.")], "en").texts == ("Wstaw na pl: Prom odpływa.",)
+
+
+def test_a_line_in_the_target_language_that_leads_to_another_is_a_request() -> None:
+    def language_of(text: str) -> str:
+        return "pl" if "dialog" in text else "en"
+
+    message = "Oto dialog z filmu:\nIs anybody home?"
+    with pytest.raises(UnclearPrompt):
+        chat.parse([("user", message)], "pl", language_of=language_of)
+    assert chat.parse([("user", message)], "de", language_of=language_of).texts == (message,)
+
+
+def test_marks_of_placeholders_hold_no_text() -> None:
+    told = "Translate to Danish. What is between ⟦ and ⟧ is a placeholder: copy it."
+    assert chat.parse([("system", told), ("user", "Press ⟦A1⟧ or ⟦B2⟧ now.")], None).texts == (
+        "Press ⟦A1⟧ or ⟦B2⟧ now.",
+    )
+
+
+def test_what_is_before_the_label_of_a_text_is_none() -> None:
+    message = "Traduce del inglés al danés. El texto es de una serie:\n'''Un grupo de amigos.'''\n\nBloques:\nThe ferry leaves."
+    assert chat.parse([("user", message)], "da").texts == ("The ferry leaves.",)
+
+
+def test_numbers_between_signs_are_no_text() -> None:
+    task = chat.parse([("system", "Translate each line to Danish."), ("user", "§1§ Peel.\n§2§ Stir.")], None)
+    assert task.texts == ("Peel.", "Stir.")

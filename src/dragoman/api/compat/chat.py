@@ -18,11 +18,20 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Any, cast
 
-from dragoman.api.compat import chat_account, chat_answers, chat_forms, chat_labels, chat_languages, chat_text
+from dragoman.api.compat import (
+    chat_account,
+    chat_answers,
+    chat_forms,
+    chat_json,
+    chat_labels,
+    chat_languages,
+    chat_text,
+)
 from dragoman.api.compat.chat_ends import SplitMessage
 from dragoman.api.compat.chat_languages import AskedLanguages
 from dragoman.api.compat.chat_languages import tag_of as tag_of
-from dragoman.api.compat.chat_schema import Outline, outline
+from dragoman.api.compat.chat_outline import Outline, fields_of
+from dragoman.api.compat.chat_schema import outline
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnclearPrompt, UnknownPrompt
 from dragoman.types import (
     MAX_EXAMPLE_CHARACTERS,
@@ -117,7 +126,7 @@ class Task:
             if self.reply is None or len(made.texts) == len(self.texts):
                 return made
             return self.reply  # which fits the schema, and has strings that are copied
-        return outline(schema, (chat_answers.reduced(message),))
+        return outline(schema, (chat_json.reduced(message),))
 
 
 def parse(
@@ -236,7 +245,7 @@ class _Request:
         """What they ask for. Raises what `parse` raises."""
         self._check_task()
         form = self._form()
-        described = chat_answers.said(self.message) if self.said.asks or form is not None else chat_answers.Said()
+        described = chat_json.said(self.message) if self.said.asks or form is not None else chat_json.Said()
         part, own = self._part(form)
         if part is None and described.target is None:
             self._check_text()
@@ -288,9 +297,12 @@ class _Request:
     def _check_sign(self, text: str, made: Outline | None) -> None:
         """Raises `UnclearPrompt` where the last answer began with a sign of structure, and this one would not."""
         begins = "".join(made.literals[0]) if made is not None else text
-        if self._reply[:1] in ("{", "[", "<", "#") and self._reply[:1] != begins.lstrip()[:1]:
+        is_same = self._reply[:1] == begins.lstrip()[:1]
+        frame = "".join("".join(parts) for parts in made.literals) if made is not None else ""
+        keys = fields_of(chat_text.parsed_json(self._reply)) if is_same and frame[:1] == "{" else {}
+        if self._reply[:1] in ("{", "[", "<", "#") and not (is_same and all(f'"{key}"' in frame for key in keys)):
             raise UnclearPrompt(
-                f"the answer would not begin as the one before does: {self._reply[:20]!r}", param="messages"
+                f"the answer would not be written as the one before is: {self._reply[:20]!r}", param="messages"
             )
 
     def _examples(self) -> tuple[Example, ...]:
@@ -390,9 +402,9 @@ class _Request:
             raise UnknownPrompt(f"the system message is not understood: {HELP}", param="messages")
         requested = chat_languages.requested(self.message) if not self.said.targets else ()
         is_labelled = chat_labels.is_labelled(self.message)
-        is_around = self.is_framed or chat_text.is_instructed(self.message, self.said.asks) or is_labelled
+        is_around = self.is_framed or chat_text.is_instructed(self.message) or is_labelled
         is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
-        is_request = is_request or self._names_its_target()
+        is_request = is_request or self._names_its_target() or self._leads_to_its_target()
         if is_request or (self.said.asks and is_around) or self._is_unread():
             raise UnclearPrompt(_NO_PART, param="messages")
         if self.is_answered and not self.told:
@@ -409,22 +421,39 @@ class _Request:
             return False
         return any(_is_same(one, named) for one in chat_languages.read(self.message).targets)
 
+    def _leads_to_its_target(self) -> bool:
+        """Whether a line of a message leads from the name of the target that the request names to what is behind it, where no
+        other message names one: in whatever words, texts hardly do so."""
+        return self.named is not None and not self.said.targets and chat_languages.introduces(self.message, self.named)
+
     def _check_language(self, target: str) -> None:
         """Raises `UnclearPrompt` for a message that speaks of translating and is in the language into which it would be
-        translated: it would come back as it is, and is rather a request in words that are not known."""
+        translated, or has a line in it that ends with a colon, before lines in another: that would come back as it is, and is
+        rather a request in words that are not known."""
+        language = self.language_of
         speaks = chat_languages.tells if self.told else chat_languages.asks
-        if speaks(self.message) and _is_same(self.language_of(self.message[:_BEGINNING]) or "", target):
+        is_spoken = speaks(self.message) and _is_same(language(self.message[:_BEGINNING]) or "", target)
+        leads = islice(_LEADING.finditer(self.message, 0, _BEGINNING), 3) if not is_spoken else ()
+        is_led = any(
+            _is_same(language(one["line"]) or "", target)
+            and not _is_same(language(self.message[one.end() :][:_BEGINNING]) or target, target)
+            for one in leads
+        )
+        if is_spoken or is_led:
             raise UnclearPrompt(_NO_PART, param="messages")
 
     def _is_unread(self) -> bool:
         """Whether a message has a request in a place where texts have none: on a line of its own, or before a text's label."""
         message = self.message
         first = message.lstrip()[:_BEGINNING].partition("\n")[0].rstrip()
+        is_left = self.said.asks and not self.said.targets  # the language is named in the last message, or not at all
         return (
             (first.endswith((":", "：")) and chat_languages.commands(first) and chat_languages.follows(first))
             or (chat_languages.words("bare_request").fullmatch(first) is not None and "\n" in message.strip())
             or (chat_languages.tells(message) and (chat_labels.is_labelled(message) or chat_labels.has_label(message)))
-            or (not self.told and chat_labels.is_open(message) and self._may_be_asked(message))
+            or ((not self.told or is_left) and chat_labels.is_open(message) and self._may_be_asked(message))
+            or (is_left and chat_languages.begins(message.lstrip()))
+            or (not self.told and chat_languages.asks(message[:_BEGINNING]) and chat_text.ends_with_json(message))
             or _OWN_TASK.match(message) is not None
         )
 
@@ -457,6 +486,7 @@ class _Request:
         raise UnknownPrompt(f"the messages {reason}: {HELP}", param="messages")
 
 
+_LEADING = re.compile(r"^[ \t]*(?P<line>[^\n:：]{12,120})[:：][ \t]*\n\s*(?=\S)", re.MULTILINE)
 _EITHER = re.compile(
     r"\b(?:if|when|otherwise|vice versa)\b|이?면\b|如果|若|否则|互[译譯]|なら|場合"
     r"|\b(\w{2,20}) (?:in)?to (\w{2,20})\b[^.\n]{0,20}\b\2 (?:in)?to \1\b",

@@ -12,13 +12,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import islice
 
 from dragoman.api.compat import chat_languages
 from dragoman.api.compat.chat_ends import SplitMessage
 from dragoman.api.compat.chat_labels import is_besides, label_kind
 from dragoman.api.compat.chat_languages import keys, signs, words
-from dragoman.api.compat.chat_schema import Outline
+from dragoman.api.compat.chat_outline import Outline
 from dragoman.api.compat.chat_text import HTML
 from dragoman.errors import UnclearPrompt
 from dragoman.types import Translation
@@ -29,16 +29,23 @@ _MAX_MARKS = 200
 _KEPT = 64  # instructions of which is kept what they want: a program sends the same one with each text
 _MAX_CLAUSES = 2_000  # of an instruction: its 20,000 characters have fewer, unless they are a list of short words
 _SENTENCE = re.compile(r"[^.!?。！？;；\n]+")
-_CLAUSE_END = re.compile(r"[,，、]|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) ", re.IGNORECASE)
-_ANEW = re.compile(r"\s*(?:then|but|just|only|instead|rather|也|但|而)\b", re.IGNORECASE)
+_CLAUSE_END = re.compile(
+    r"(?:[,，]|(?<=[\u3040-\u30ff])、|\b(?=(?:and|then|und|et|y|e|ed|и)\b)|(?<=하고) )"
+    r"(?!\s*(?:\w{1,3}\s+)?[\"'`]\w{1,40}[\"'`](?!\s*:))",
+    re.IGNORECASE,
+)
+"""Where a clause ends; a name in quotes is one more of those before it."""
+_ANEW = re.compile(
+    r"\s*(?:then|but|just|only|instead|rather)\b|\s*(?:也|但|而|[并並]|同[时時]|另外?|[还還])", re.IGNORECASE
+)
 _LABEL = re.compile(r"[ \t#*\[]{0,6}(?P<name>[^\W\d_][^\n:：]{0,58}?)[ \t*\]]{0,4}[:：](?P<rest>[^\n]*)")
 _HEADING = re.compile(
     r"[ \t#*=-]{0,8}(?:[\[【](?P<bracketed>[^\]】\n]{2,40})[\]】]|(?P<capitals>[A-Z][A-Z _]{2,40})\b|[^\n:：]{2,60}?)"
     r"[^\n:：]{0,60}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)"
 )
 """A line that says what follows it."""
-_MARKED_LINE = re.compile(r"[ \t]*[#=*<>\[{~-]{2,}[ \t]*\w[^\n]{1,60}[#=*<>\]}~-]{2,}[ \t]*")
 _MARK_LINE = re.compile(r"[ \t]*<{2,5}[A-Z][A-Z_ ]{2,30}>{2,5}[ \t]*")
+_SIGNED = re.compile(r"[^\w\s\"'`]{2,12}[\w .-]{1,30}?[^\w\s\"'`]{2,12}")
 _TOKEN = re.compile(
     r"\b(?i:start|begin|end|finish|prefix|precede|close|mark|flag|tag|label)\w*\b[^\n]{0,40}?"
     r"\b(?:with|by|in)(?: the (?:word|letters?|line|text))? "
@@ -86,15 +93,16 @@ _PAIRED = re.compile(
 )
 """Two places with signs between."""
 _SHOWN_ANSWER = re.compile(
-    r"^(?![^\n:：]{0,40}\b(?:rules|guidelines|requirements|principles|steps)\b)"
+    r"(?:^|(?<=[.!?] ))(?![^\n:：]{0,40}\b(?:rules|guidelines|requirements|principles|steps)\b)"
     r"[^\n:：]{0,30}(?:output|answer|response|translations?|result|输出|译文|出力)[^\n:：]{0,20}[:：][ \t*]*+(?:\n[ \t]*+)?"
     r"(?P<sign>[\[{<]|\d{1,3}(?=[.):|\]]))",
     re.MULTILINE | re.IGNORECASE,
 )
 _SENTENCE_ENDS = re.compile(r"[.!?:;。！？：；…\"'”»」』`\])}>]\s*\Z")
+_NOUNS = re.compile(r"\s*(?:(?:and|or|und|et|y|e|ed|и)\s+)?(?:[A-Za-zÀ-ÿ-]{1,30}+[ \t]*+){1,3}\s*", re.IGNORECASE)
+"""A clause that may be one more thing of the one before it."""
 _THEN = re.compile(r"\s*(?:and\s+)?then\b", re.IGNORECASE)
 _LABEL_WITHIN = re.compile(r"[.!?] [A-Z][\w ]{2,40}: ")
-_SEPARATING = re.compile(r"\s*[#%@^&|~]{2,24}\s*")
 _SIGNS = re.compile(r"\s*[^\w\s\"'“”«»「」]{2,}\s*")
 _TUPLE = re.compile(r"\s*\(\s*\"[^\"\n]*\"\s*,[^\n]*\)\s*")
 _QUOTED = re.compile(r"([\"“「『«„`])[^\"“”「」『』«»„`]+[\"”」』»“`]")
@@ -103,7 +111,6 @@ _ELEMENT = re.compile(r"<([A-Za-z_][\w-]{0,40})(?: [^<>\n]{0,60})?>")
 _TAG_LINE = re.compile(r"^[ \t]*<(?P<end>/?)(?P<name>[A-Za-z_][\w-]{0,40})>[ \t]*$", re.MULTILINE)
 _MARKUP = HTML | {"svg", "script", "style", "section", "details"}
 _SHOWN_BLOCK = re.compile(r"<([A-Za-z_][\w-]{0,40})>([^<>]{1,100})</\1>")
-_WORD = re.compile(r"[^\W\d_]{2,}|[^\s\w.:\"'*()#>-]")
 _PLACE = re.compile(r"<([A-Za-z_]{1,40})>\s{0,9}</\1>")
 _BOLD_LABEL = re.compile(r"^\*\*[^\n*]{2,60}[:：]\*\*[ \t]*$", re.MULTILINE)
 _CODE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?")
@@ -134,7 +141,7 @@ def check(
     is_text = is_one or (is_given and text.lstrip()[:1] not in ("[", "{"))
     left = _left_in_text(about, part, text, target) if is_text else None
     left = left or (_left_in_items(about, made) if made is not None else None)
-    left = left or (_left_around(part) if part is not None else None)
+    left = left or (_left_behind(part) if part is not None else None)
     if left is None and not is_given:
         written = made.write(Translation("", "", False, "stop")) if made is not None else ""
         frame = "".join("".join(parts) for parts in made.literals) + written if made is not None else ""
@@ -166,15 +173,18 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
     lines = [line for line in f"{ends[:_ENDS]}\n{ends[_ENDS:][-_ENDS:]}".splitlines() if line.strip()]
     if (named := _named(about, lines) if len(lines) > 1 else None) is not None:
         return named
+    if _TUPLE.fullmatch(text) is not None:
+        return text
     if part is not None and part.is_marked:
         return None
     if _is_for_another(lines[0], target):
         return None
+    if len(lines) > 1 and _is_heading_of(lines[-1], target):
+        return lines[-1]
     is_own = part is not None
     is_label = part is not None and part.before.rstrip().endswith((":", "："))
     return (
         (_frame(text, lines) if is_own else None)
-        or (next((line for line in lines if _SEPARATING.fullmatch(line)), None) if is_own else None)
         or _labels(lines, about, is_own=is_own, is_behind=is_label)
         or (lines[0] if _are_marked(lines) and (words("items").search(about) or _are_numbered(lines)) else None)
         or _besides(text)
@@ -184,12 +194,16 @@ def _left_in_text(about: str, part: SplitMessage | None, text: str, target: str)
 
 
 def _named(about: str, lines: Sequence[str]) -> str | None:
-    """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names."""
+    """A line that heads what is not to be translated, or is a label in capitals or brackets that the instruction names, or
+    names the lines of signs that divide the text."""
+    between = {_numberless(line.strip()) for line in lines if _SIGNED.fullmatch(line.strip()) is not None}
     marks = [line for line in lines if _MARK_LINE.fullmatch(line) is not None]
     if len(set(marks)) > 1 or marks[:1] == [lines[0]]:
         return marks[0]  # one alone within the text separates its parts
     for line in lines:
-        if _MARKED_LINE.fullmatch(line) is not None and words("asks").search(line) is not None:
+        signed = islice(_SIGNED.finditer(line), 10 if between else 0)
+        named = {_numberless(mark[0].rstrip(".,:;")) for mark in signed}
+        if named & between and _SIGNED.fullmatch(line.strip()) is None:
             return line
         label = _HEADING.fullmatch(line)
         if label is None:
@@ -201,13 +215,13 @@ def _named(about: str, lines: Sequence[str]) -> str | None:
     return None
 
 
+def _numberless(mark: str) -> str:
+    """A mark of signs and words, whatever the number in it, or the letter that stands for one."""
+    return re.sub(r"\d+|(?<![A-Za-z])[Nni](?![A-Za-z])", "#", mark)
+
+
 def _frame(text: str, lines: Sequence[str]) -> str | None:
     """Quotation marks around the whole text, or lines of signs around it; or brackets around several texts in quotes."""
-    is_quoted = _QUOTED.fullmatch(lines[0].strip()) is not None
-    if _TUPLE.fullmatch(text) is not None:
-        return text
-    if is_quoted and any(_is_order(line) or words("rule").match(line.lstrip()) for line in lines[1:]):
-        return lines[0]
     if _QUOTED.fullmatch(text.strip()) is not None:
         return text
     signs = [line for line in (lines[0], lines[-1]) if _SIGNS.fullmatch(line) is not None]
@@ -251,7 +265,9 @@ def _besides(text: str) -> str | None:
     """A paragraph that begins with a label of what programs say besides a text, or an element of that. (Of a text that is a
     record of labels all are its own.)"""
     lines = [line for line in text[:_READ].splitlines() if line.strip()]
-    if len(lines) < 2 or all(map(_LABEL.match, lines)):
+    if len(lines) < 2 and _LABEL_WITHIN.search(text[:_READ]) is None:
+        return None
+    if len(lines) > 1 and all(map(_LABEL.match, lines)):
         return None
     paragraphs = (_LABEL.match(one) for one in re.split(r"\n\s*\n", text[:_READ].strip()))
     for label in (*paragraphs, *map(_BRACKETED.match, lines)):
@@ -316,6 +332,13 @@ def _goes_on(before: str, line: str) -> bool:
     return line.lstrip()[:1].islower() and _SENTENCE_ENDS.search(before) is None
 
 
+def _is_heading_of(line: str, target: str) -> bool:
+    """Whether a line is a language's name with signs around it: what follows is to be in that language."""
+    name = line.strip().strip("[]#*<>=-_ ")
+    tag = chat_languages.tag_of(name) if len(name) < len(line.strip()) else None
+    return tag is not None and tag.partition("-")[0] == target.partition("-")[0]
+
+
 def _is_for_another(line: str, target: str) -> bool:
     """Whether a line asks for a translation into other languages only: it is a text about translating."""
     targets = chat_languages.read(line).targets
@@ -358,20 +381,11 @@ def _are_numbered(lines: Sequence[str]) -> bool:
     return all((item := _ITEM.match(line)) is not None and re.search(r"\d", item[0]) for line in lines)
 
 
-def _left_around(part: SplitMessage) -> str | None:
-    """Another text, with a label, before the one that was found, or behind it."""
-    lines = [line for line in part.before[:_READ].rstrip().splitlines() if line.strip()]
-    bold = _BOLD_LABEL.search(part.text[:_READ]) if lines and _BOLD_LABEL.match(lines[-1]) is not None else None
-    if bold is not None:
-        return bold[0]
-    for line, following in pairwise(lines):
-        label = _LABEL.fullmatch(line)
-        is_text = (
-            label is not None and not label["rest"].strip(" *") and words("text").search(label["name"]) is not None
-        )
-        if is_text and _QUOTED.fullmatch(following.strip()) is not None:
-            return following
-    return None
+def _left_behind(part: SplitMessage) -> str | None:
+    """A bold label behind a text that has one."""
+    label = part.before[-_WINDOW:].rstrip().rpartition("\n")[2]
+    other = _BOLD_LABEL.search(part.text[:_READ]) if _BOLD_LABEL.match(label) is not None else None
+    return other[0] if other is not None else None
 
 
 # ---- the answer's form
@@ -473,6 +487,8 @@ class _Demand:
     text: str
     is_request: bool
     is_kept: bool = False
+    is_order: bool = False  # it says what to put into the answer
+    is_more: bool = False  # it is one more thing of such a clause
 
 
 @lru_cache(maxsize=_KEPT)
@@ -484,7 +500,7 @@ def _demands(about: str) -> tuple[_Demand, ...]:
     """
     found, left = list[_Demand](), _MAX_CLAUSES
     for sentence in islice(_SENTENCE.finditer(about), _MAX_CLAUSES):
-        is_off = False
+        is_off = is_listed = False
         clauses = _CLAUSE_END.split(sentence[0])[:left]
         if not clauses:
             break
@@ -494,8 +510,11 @@ def _demands(about: str) -> tuple[_Demand, ...]:
         for place in range(0 if _THEN.match(clauses[first]) else first, len(clauses)):
             clause = clauses[place]
             is_off = (is_off and _ANEW.match(clause) is None) or words("not").search(clause) is not None
+            is_order = _is_order(clause)
+            is_listed = is_order or (is_listed and _NOUNS.fullmatch(clause) is not None)
             if not is_off and not _OF_INPUT.search(clause):
-                found.append(_Demand(clause, requests[place], words("kept").search(clause) is not None))
+                is_kept = words("kept").search(clause) is not None
+                found.append(_Demand(clause, requests[place], is_kept, is_order, is_listed and not is_order))
             is_off = is_off and not requests[place]
     return tuple(found)
 
@@ -519,7 +538,7 @@ def _elements(about: str, demands: Sequence[_Demand], has: str) -> str | None:
 def _marks(demands: Sequence[_Demand], has: str) -> str | None:
     """A mark that the answer is to have."""
     for one in demands:
-        is_answer = words("answered").search(one.text) is not None or _is_order(one.text)
+        is_answer = one.is_order or words("answered").search(one.text) is not None
         is_around = words("between").search(one.text) is not None
         for found in _MARK.finditer(one.text) if is_answer else ():
             if (is_around or _NO_MARK.fullmatch(found[0]) is None) and found[0] not in has:
@@ -550,8 +569,7 @@ def _verb(clause: str) -> int:
 def _wants_more(one: _Demand, *, is_one: bool) -> bool:
     """Whether something is to be produced besides a translation: by a verb of other work, or by a noun of what no
     translation has. (The manner of a translation, its terms, and what stays are no more than a translation.)"""
-    clause, verb = one.text, _verb(one.text)
-    is_order = _is_order(clause)
+    clause, verb, is_order = one.text, _verb(one.text), one.is_order
     if is_one and (is_order or one.is_request or one.is_kept) and words("several").search(clause):
         return True
     if one.is_kept:
@@ -568,14 +586,14 @@ def _wants_more(one: _Demand, *, is_one: bool) -> bool:
     )
     if is_adding or words("works").match(clause, verb) is not None:
         return True
-    return (is_order or words("answered").search(rest) is not None) and words("extra").search(rest) is not None
+    is_of_answer = is_order or one.is_more or words("answered").search(rest) is not None
+    return is_of_answer and words("extra").search(rest) is not None
 
 
 def _wants_shape(one: _Demand, frame: str, where: str) -> bool:
     """Whether a clause about the answer names a shape, a key, or a word at the beginning or end, which it has not."""
     clause = one.text
-    is_order = _is_order(clause)
-    if one.is_kept or (not is_order and (frame.strip() or words("answered").search(clause) is None)):
+    if one.is_kept or (not one.is_order and (frame.strip() or words("answered").search(clause) is None)):
         return False
     if any(pattern.search(clause) and not sign.search(where) for pattern, sign in signs()):
         return True

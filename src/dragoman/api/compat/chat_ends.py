@@ -138,8 +138,8 @@ _SIGNS = re.compile(
 _FRONT_MATTER = re.compile(r"\s*---[ \t]*\n(?:[\w-]+:[^\n]*\n){1,50}---")
 _BEGINS = re.compile(r"(?:begin|start)\b", re.IGNORECASE)
 _LAST_RULES = re.compile(
-    r"\n[ \t#*\[]{0,8}(?P<name>[^\s:：][^\n:：]{1,40}?)[ \t*\]]*+[:：]"
-    r"(?:[ \t]*(?P<example>[\[{][^\n]*+)|[ \t*]*(?:\n[ \t]*(?:[-*•]|\d{1,2}[.)、])[^\n]*+)++)\s*\Z"
+    r"\n[ \t#*\[]{0,8}(?P<name>[^\s:：][^\n:：]{1,59}?)[ \t*\]]*+[:：]"
+    r"(?:[ \t]*(?:\n[ \t]*)?(?P<example>[\[{][^\n]*+)|[ \t*]*(?:\n[ \t]*(?:[-*•]|\d{1,2}[.)、])[^\n]*+)++)\s*\Z"
 )
 """A label with a list of rules, or an example in JSON, to the end."""
 _INNER = re.compile(

@@ -13,8 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from dragoman.api.compat.chat_answers import between, joined
-from dragoman.api.compat.chat_schema import Outline, dumped, fields_of
+from dragoman.api.compat.chat_outline import Outline, between, dumped, fields_of, joined
 from dragoman.api.compat.chat_text import parsed_json
 from dragoman.errors import TooManyTexts, UnclearPrompt
 from dragoman.types import Translation

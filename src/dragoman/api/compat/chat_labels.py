@@ -37,13 +37,14 @@ def is_labelled(message: str) -> bool:
 
 
 def is_open(message: str) -> bool:
-    """Whether a message ends with the label of an answer, or begins with a line that asks for one of what follows."""
+    """Whether a message ends with the label of an answer, or begins with a paragraph that asks for one of what follows."""
     last = LAST_LABEL.search(message[-TAIL:])
     if last is not None and "\n" in message.strip():
         name = re.sub(r"[(（][^()（）]{0,60}[)）]", "", last["name"]).strip()
         if label_kind(name) in ("answer", "language") or name.lower() == "target":
             return True
-    line, _, rest = message.lstrip()[:TAIL].partition("\n")
+    line, rest = (*re.split(r"(?<=[:：])[ \t]*\n", message.lstrip()[:TAIL], maxsplit=1), "")[:2]
+    line = line if "\n\n" not in line else ""
     asked = words("asks").search(line, 0, MAX_LINE) if line.rstrip().endswith((":", "：")) and rest.strip() else None
     return asked is not None and asked.lastgroup != "en"
 
@@ -75,7 +76,9 @@ FIRST_LABEL = re.compile(
 def label_kind(name: str) -> str | None:
     """What a label says that follows: a `text`, an `answer`, something in a `language`, or `context`; None: it says nothing."""
     name = spaced(name).strip(" #*(")
-    if words("label").fullmatch(name) is not None:
+    language, _, rest = name.partition(" ")
+    is_of_language = len(language) > 3 and words("label").fullmatch(rest) and chat_languages.tag_of(language)
+    if is_of_language or words("label").fullmatch(name) is not None:
         return "text"
     if words("answer_label").fullmatch(name) is not None:
         return "answer"
@@ -114,8 +117,8 @@ def _term_heading() -> re.Pattern[str]:
 
 
 _TERM = re.compile(
-    r"[ \t]*(?:[-*•|][ \t]*)?(?P<source>[^\n|=:：→>]{1,80}?)[ \t]*(?:->|=>|→|=|[:：]|\|)"
-    r"[ \t]*(?P<target>[^\n|#]{1,80}?)[ \t]*(?:[|#][^\n]*)?(?:\n|\Z)"
+    r"[ \t]*(?!\d+[.)、])(?:[-*•|][ \t]*)?(?P<source>[^\n|=:：→>]{1,80}?)[ \t]*(?:->|=>|→|=|[:：]|\|)"
+    r"[ \t]*(?![\[{])(?P<target>[^\n|#]{1,80}?)[ \t]*(?:[|#][^\n]*)?(?:\n|\Z)"
 )
 
 

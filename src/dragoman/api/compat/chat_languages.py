@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
@@ -26,6 +26,8 @@ _MAX_KEPT = 4_000  # characters of a message whose reading is kept
 _KEPT_ANSWERS = 64  # to a question of which a request asks several about the same message
 _MAX_SENTENCE = 220
 _MAX_FOUND = 100  # words of one kind in a message: an instruction has fewer
+_LED = re.compile(r"^(?P<line>[^\n]{4,200}?)[:：](?=\s{0,40}\S)", re.MULTILINE)
+_MAX_LED = 4
 _QUOTES = "\"'`*_“”‘’«»「」『』【】《》<>{}[]()（） \t"
 _SENTENCE_END = re.compile(r"[。！？]|[.!?](?:\s|$)|\n[ \t]*\n|[.。:：][ \t]*\n")
 _PAIR = re.compile(r"[ \t]to[ \t]|-to-|[ \t]?(?:->|→|=>|➜)[ \t]?|到", re.IGNORECASE)
@@ -38,7 +40,7 @@ _LEAD = re.compile(
     r"|língua|язык|sprache)\b[\s\"'`’*:：(=«\[{<]{0,8}){0,6}",
     re.IGNORECASE,
 )
-_ADJECTIVE = re.compile(r"\w{1,8}?的")
+_ADJECTIVE = re.compile(r"(?:\w{1,8}?[、，])?\w{1,8}?的")
 _ADJECTIVES = re.compile(
     r"(?:(?!(?:the|an?|of|for|by|in|on|with|from)\b)[A-Za-z][a-z-]{2,20}(?P<comma>,)?[ \t]+){1,4}(?=[A-Z][a-z]{2}|[^\x00-\x7f])"
 )
@@ -70,7 +72,10 @@ class AskedLanguages:
 
 @cache
 def _data() -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads((_FOLDER / "chat_words.toml").read_text("utf-8"))
+    text = (_FOLDER / "chat_words.toml").read_text("utf-8")
+    for name, part in tomllib.loads(text)["parts"].items():
+        text = text.replace(f"{{{name}}}", part)
+    return tomllib.loads(text)
 
 
 @cache
@@ -106,6 +111,8 @@ def _names() -> dict[str, str]:
             found.setdefault(re.sub(r"[()（）]", "", name), tag)
             if name[:1].isascii() and not name.isascii():
                 found.setdefault("".join(one for one in normalize("NFD", name) if not combining(one)), tag)
+            if name.endswith("语"):
+                found.setdefault(f"{name[:-1]}文", tag)
             if tag == "ru" or name.endswith(("ский", "цкий")):
                 found.setdefault(name[:-2], tag)  # "с английского"
     return found | {name: tag for tag, names in _data()["names"].items() for name in names.split("|")}
@@ -247,6 +254,19 @@ def requested(message: str) -> Iterator[str]:
             ).targets
 
 
+def introduces(message: str, target: str) -> bool:
+    """Whether one of the first lines of a message leads with a colon from the name of a language as one into which something
+    goes ("na polski: …") to more. In English texts do so too, and its requests are known."""
+    prepositions = {spoken: pattern for spoken, pattern in _by_language("to").items() if spoken != "en"}
+    for line in islice(_LED.finditer(message, 0, _MAX_SENTENCE), _MAX_LED):
+        for spoken, pattern in prepositions.items():
+            for word in _some(pattern, line["line"]):
+                tag = before(line["line"], word.start()) if spoken in ("ja", "ko") else at(line["line"], word.end())
+                if tag is not None and tag.partition("-")[0] == target.partition("-")[0]:
+                    return True
+    return False
+
+
 def begins(message: str) -> bool:
     """Whether a message begins with such a sentence."""
     return _sentence("tells").match(message) is not None
@@ -279,33 +299,34 @@ def read(message: str) -> AskedLanguages:
 @lru_cache(maxsize=1024)
 def _read(message: str) -> AskedLanguages:
     message = _CONTEXT_LINE.sub("", message)
-    targets = list(dict.fromkeys(_targets(message)))
+    verbs = list(_some(words("asks"), message))
+    targets = list(dict.fromkeys(_targets(message, verbs)))
     kept = (
         one for one in targets if not any(other.startswith(f"{one}-") for other in targets)
     )  # "Simplified Chinese" is Chinese
-    return AskedLanguages(True, tuple(kept), _source(message))
+    return AskedLanguages(True, tuple(kept), _source(message, verbs))
 
 
 def _some(pattern: re.Pattern[str], message: str, start: int = 0, stop: int | None = None) -> Iterator[re.Match[str]]:
     return islice(pattern.finditer(message, start, len(message) if stop is None else stop), _MAX_FOUND)
 
 
-def _targets(message: str) -> list[str]:
+def _targets(message: str, verbs: Sequence[re.Match[str]]) -> list[str]:
     """The languages by the first kind of words that names one."""
-    named = [*_beside_verbs(message, "to"), *_labelled(message, "target")]
+    named = [*_beside_verbs(message, verbs, "to"), *_labelled(message, "target")]
     if not named:
         pairs = (one for one in _some(_PAIR, message) if before(message, one.start()) is not None)
         named = [tag for pair in pairs if (tag := at(message, pair.end())) is not None]
     if not named:
         named = [tag for one in _some(_IN, message) if (tag := at(message, one.end())) is not None]
     if not named:  # "a German translation"
-        named = [tag for one in _some(words("asks"), message) if (tag := before(message, one.start(), codes=False))]
+        named = [tag for one in verbs if (tag := before(message, one.start(), codes=False))]
     return named
 
 
-def _beside_verbs(message: str, kind: str) -> Iterator[str]:
+def _beside_verbs(message: str, verbs: Sequence[re.Match[str]], kind: str) -> Iterator[str]:
     """The languages that prepositions of a kind name in the sentences of words of translating."""
-    for word in _some(words("asks"), message):
+    for word in verbs:
         spoken = word.lastgroup or ""
         pattern = _by_language(kind)[spoken]
         if spoken in ("ja", "ko"):
@@ -336,13 +357,13 @@ def _labelled(message: str, kind: str) -> Iterator[str]:
     yield from filter(None, found)
 
 
-def _source(message: str) -> str | None:
-    for tag in (*_labelled(message, "source"), *islice(_beside_verbs(message, "from"), 1)):
+def _source(message: str, verbs: Sequence[re.Match[str]]) -> str | None:
+    for tag in (*_labelled(message, "source"), *islice(_beside_verbs(message, verbs, "from"), 1)):
         return tag
     for pair in _some(_PAIR, message):
         if at(message, pair.end()) is not None and (tag := before(message, pair.start())) is not None:
             return tag
-    for word in _some(words("asks"), message):  # "translate the following German text", "translate the German"
+    for word in verbs:  # "translate the following German text", "translate the German"
         for step in _some(_SOURCE_TEXT, message, word.end(), word.end() + 60):
             name = re.split(r"\b(?:in)?to\b", step[1])[0]
             is_format = re.match(r"[A-Z]{3}\b", name) is not None  # "this SRT file"

@@ -1,5 +1,4 @@
-"""Answers in JSON by a schema: which of its strings are translations, and where the other values are in the message; and the
-outline of an answer, whatever its form.
+"""Answers in JSON by a schema: which of its strings are translations, and where the other values are in the message.
 
 A schema is what `response_format` or the parameters of a function have. Each of its leaves is a translation of a string of the
 message, or a value that is copied from it: an id, a number, a flag, one of an enumeration. The message is JSON with the same
@@ -11,14 +10,13 @@ for each of many short values would otherwise be hours of work.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from dragoman.api.compat.chat_outline import PARAM, Outline, dumped, fields_of
 from dragoman.api.compat.chat_text import message_json
-from dragoman.errors import BodyTooLarge, InvalidRequest, TooManyValues
-from dragoman.types import Translation
+from dragoman.errors import InvalidRequest, TooManyValues
 
 _MAX_DEPTH = 5
 MAX_FORM_DEPTH = 20  # of a message whose form the answer has
@@ -26,66 +24,21 @@ _MAX_REFERENCES = 10  # one after the other, until there is a schema
 _MAX_POINTER_STEPS = 100  # of one `$ref`
 _MAX_ALTERNATIVES = 1_000  # of one `anyOf`
 _MAX_STEPS = 500_000  # values that are filled, with the properties that are looked for in each of them
-_MAX_COPIED = 8_000_000  # characters of the answer besides its translations
 COPIED_NAMES = ("id", "key", "position", "index")
 _COPIED_TYPES: Mapping[str, tuple[type, ...]] = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
 _NO_SCHEMA: Mapping[str, Any] = {}
-_PARAM = "response_format"
 
 Place = tuple[str, ...]
 """Names of properties and `[]`, from the top."""
 
 
 def _unfit(place: Place, reason: str) -> InvalidRequest:
-    return InvalidRequest(f"the schema at {_shown(place)}: {reason}", param=_PARAM)
+    return InvalidRequest(f"the schema at {_shown(place)}: {reason}", param=PARAM)
 
 
 def _shown(place: Place) -> str:
     names = [name if len(name) <= 100 else f"{name[:100]}…" for name in place]
     return ".".join(names).replace(".[]", "[]") or "its top"
-
-
-def fields_of(value: object) -> dict[str, Any]:
-    """The entries of a JSON object; {} of another value."""
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
-
-
-def _string(translation: Translation) -> str:
-    return dumped(translation.text)
-
-
-@dataclass(slots=True)
-class Outline:
-    """An answer with gaps for translations: `literals`, each in parts, are one more than `texts`. `write`: what a gap has."""
-
-    write: Callable[[Translation], str] = _string
-    is_json: bool = True
-    texts: list[str] = field(default_factory=list[str])
-    literals: list[list[str]] = field(default_factory=lambda: [[]])
-    copied: int = 0  # characters of the literals
-
-    def literal(self, text: str) -> None:
-        """Append JSON. Raises `BodyTooLarge` where a short schema and a short message make a long answer."""
-        self.copied += len(text)
-        if self.copied > _MAX_COPIED:
-            raise BodyTooLarge(f"the answer has over {_MAX_COPIED:,} characters besides its translations", param=_PARAM)
-        self.literals[-1].append(text)
-
-    def translated(self, text: str) -> None:
-        """Append a gap for the translation of `text`."""
-        self.texts.append(text)
-        self.literals.append([])
-
-    # ---- the answer
-
-    @property
-    def end(self) -> str:
-        """What stands after the last translation."""
-        return "".join(self.literals[-1])
-
-    def piece(self, index: int, text: str, translation: Translation) -> str:
-        """What the answer has for a text, with what stands before it."""
-        return "".join(self.literals[index]) + self.write(translation)
 
 
 def outline(schema: Mapping[str, Any] | None, parts: Sequence[str]) -> Outline:
@@ -100,7 +53,7 @@ def outline(schema: Mapping[str, Any] | None, parts: Sequence[str]) -> Outline:
             raise InvalidRequest(
                 "response_format is json_object, and the message is no JSON object whose strings could be translated: "
                 "give the answer's form with json_schema",
-                param=_PARAM,
+                param=PARAM,
             )
         copy_form(made, cast(object, value))
     else:
@@ -261,7 +214,7 @@ class _Filler:
         self.steps += steps
         if self.steps > _MAX_STEPS:
             raise TooManyValues(
-                f"the schema's properties and the message's values are over {_MAX_STEPS:,} together", param=_PARAM
+                f"the schema's properties and the message's values are over {_MAX_STEPS:,} together", param=PARAM
             )
 
     def fill(self, given: Any, value: object, place: Place, depth: int) -> None:
@@ -356,10 +309,3 @@ def _items(value: object) -> list[object] | None:
 
 def _has_text(value: object) -> bool:
     return isinstance(value, str | list)
-
-
-def dumped(value: object) -> str:
-    return str(value) if type(value) is int else _JSON.encode(value)
-
-
-_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True)

@@ -23,6 +23,7 @@ from dragoman.api.compat.chat_labels import (
     MAX_MARKS,
     TAIL,
     has_inner_label,
+    has_label,
     label_kind,
     said,
     spaced,
@@ -62,13 +63,11 @@ _FIELD_BEFORE = re.compile(r"\b(?:field|key|id|column|property|attribute|array|l
 _HERE = re.compile(r"\s*(?:now,? )?(?:here(?:'s| is| are)|this is|these are) ", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<line>[^\n]{0,200})")
 _PAIR_LINES = re.compile(r"\s*(?:^[ \t]*[^\n]{1,100}(?:->|=>|→)[^\n]{0,200}\n){1,500}+", re.MULTILINE)
-_PLACE = re.compile(r"\s{0,80}(?:\[[^\[\]\n]{3,60}\]|<[^<>\n]{3,60}>|\{[^{}\n]{3,60}\})[ \t]*\n")
 _BLANK = re.compile(r"\s{0,80}")
 _FIRST_LINE = re.compile(r"\s*+(?P<line>[^\n]{3,600}?)(?P<colon>[:：])[ \t*]*+\r?\n")
 _ABOVE = re.compile(r"\b(?:above|preceding|it|this)\b|上面|以上|上記|위", re.IGNORECASE)
 _NEXT_BRACKET = re.compile(r"\n[ \t]*\n?\[[A-Z][A-Z _]{2,30}\]")
 _PARAGRAPH_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n\s*\n")
-_CLOSING_TAG = re.compile(r"^[ \t]*</(?P<tag>[A-Za-z][\w-]{1,40})>[ \t]*$", re.MULTILINE)
 _LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n(?:\s*\n)?")
 HTML = frozenset(
     re.findall(
@@ -142,7 +141,8 @@ _NOW = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _HEADS_RULES = re.compile(
-    r"(?:要求|规则|規則|事项|\b(?:rules|requirements|guidelines|instructions))(?:如下| below)?[ \t]*\Z", re.IGNORECASE
+    r"(?:要求|规则|規則|事项|\b(?:rules|requirements|guidelines|instructions|examples?))(?:如下| below)?[ \t]*\Z",
+    re.IGNORECASE,
 )
 _JSON_WITHIN = re.compile(r"[\[{](?=\s{0,80}[\[{\"])")
 _JSON_START = re.compile(r"(?:^|(?<=[:：.。]))[ \t]*(?=[\[{])", re.MULTILINE)
@@ -198,9 +198,6 @@ class _Scan:
                 continue
             find = self._behind_colon if is_colon else self._between_marks
             part = find(opening)
-            place = _PLACE.match(part.text) if part is not None else None
-            if place is not None and said("asks", place[0]):
-                continue  # of a template of the answer
             if part is not None and (part.is_marked or not _has_rules(part.text)):
                 return part
         return self._held
@@ -311,6 +308,10 @@ class _Scan:
     def before_end(self) -> SplitMessage | None:
         """The text before a label of the answer or a note, where other messages have the instruction."""
         part = without_end(SplitMessage("", self._message))
+        labels = [one for one in islice(LABELS.finditer(part.text, 0, HEAD), MAX_COLONS) if one["end"] is not None]
+        if labels and said("text", name := spaced(labels[-1]["name"])) and not said("context", name):
+            at = labels[-1].end()
+            part = replace(part, before=part.text[:at], text=part.text[at:].strip())
         return part if part.after.strip() else None
 
     def json_at_the_end(self) -> SplitMessage | None:
@@ -339,7 +340,7 @@ class _Scan:
         """The one list or object in JSON between sentences."""
         message = self._message
         end = max(message.rfind("]"), message.rfind("}"))
-        if len(message) - end > TAIL or (message.count("[", 0, HEAD) + message.count("{", 0, HEAD)) == 0:
+        if len(message) - end > TAIL:
             return None
         for start in islice(_JSON_WITHIN.finditer(message, 0, HEAD), 5):
             if message[end] != {"[": "]", "{": "}"}[start[0]]:
@@ -392,14 +393,16 @@ class _Scan:
             if (end := message.rfind(f"\n{begin['left']}END", begin.end())) >= 0:
                 text = message[begin.end() : end].strip("\r\n")
                 return SplitMessage(message[: begin.start()], text, message[end:], True)
-        if (part := self._last_block()) is not None:
-            return part
         times = 1 if told else 2  # with the sentence that names it
         named = named_lines(message, told or message[:HEAD])
         first, last = (message.rfind(one) for one in named) if len(named) == 2 else (0, 0)
         if all(message.count(one) == times for one in named) and first < last and not self._separates(named[0], first):
             return SplitMessage(message[:first], message[first + len(named[0]) : last].strip(), message[last:], True)
         for named in islice(_NAMED.finditer(told[-HEAD:] if told else message[:HEAD]), 20):
+            sentence = re.search(r"[^.\n]*\Z", named.string[: named.end()])
+            start = sentence.start() if sentence is not None else named.start()
+            if words("untouched").match(named.string, start) is not None:
+                continue  # what is between them is the text's own, and stays
             marker = _WORD_MARKS.get((named["word"] or "").lower()) or (named["marker"] or "").strip("\"'`")
             first = message.find(marker, 0 if told else named.end()) if marker else -1
             is_last = bool(marker) and message.rstrip().endswith(marker)  # those between are the text's own
@@ -416,22 +419,6 @@ class _Scan:
             if first >= 0:
                 return SplitMessage(message[:first], message[first + len(marker) :].strip())
         return None
-
-    def _last_block(self) -> SplitMessage | None:
-        """The text in the last block of a tag that the instruction names, after an example of one."""
-        message = self._message
-        end = next(
-            iter(reversed(list(islice(_CLOSING_TAG.finditer(message, max(len(message) - TAIL, 0)), MAX_MARKS)))), None
-        )
-        if end is None or end["tag"].lower() in HTML or said("context", spaced(end["tag"])):
-            return None
-        mark = f"<{end['tag']}>"
-        start = message.rfind(mark, 0, end.start())
-        if start < 0 or message[:start].rstrip().endswith(f"</{end['tag']}>") or mark not in message[:start]:
-            return None
-        return SplitMessage(
-            message[:start], message[start + len(mark) : end.start()].strip("\r\n"), message[end.end() :], True
-        )
 
     def quoted(self) -> SplitMessage | None:
         """One text in quotes within a sentence that asks for its translation, at the beginning of a paragraph."""
@@ -483,6 +470,9 @@ class _Scan:
         after = message[last + len(close) :]
         if first < last and after.strip() and not is_tag:
             last, after = first, message[first + len(close) :]  # several: the first ends before more of the instruction
+        if not is_tag and has_label(after):
+            self._skip = last + len(close)  # it tells of the text
+            return None
         is_whole = len(after) <= TAIL and (is_text or not is_tag) and (is_text or not self._told or not before.strip())
         if not is_whole or not (is_asked or chat_languages.asks(after)):
             return None
@@ -531,6 +521,7 @@ class _Scan:
             or place < self._from
             or _opens(message, end)
             or (not is_list and _is_rules(message, end))
+            or (is_block and (_HEADS_RULES.search(line) is not None or _is_list_before_label(message, end)))
         ):
             return None
         if not self._introduces(spaced(line), message[:start], is_block=is_block):
@@ -563,7 +554,8 @@ class _Scan:
             return True
         is_plain = re.search(r"[\"“`「]", line) is None and not chat_languages.read(before[-2_000:]).targets
         follows = said("follows", sentence) or bool(targets)
-        is_clear = not self._told or said("text", sentence)
+        is_this = _OF_THIS.search(sentence) is not None and _SIGNED_LINE.search(self._message, 0, HEAD) is None
+        is_clear = not self._told or said("text", sentence) or is_this
         return asks and is_plain and follows and is_clear and chat_languages.commands(sentence)
 
 
@@ -593,6 +585,7 @@ def _is_named(mark: str, about: str) -> bool:
     return False
 
 
+_OF_THIS = re.compile(r"\b(?:this|it|that|the following) (?:in)?to\b", re.IGNORECASE)
 _SOURCE_LINE = re.compile(r"\s*\[(?:source|from|target|language)[^\]\n]{0,60}\]\s*\n", re.IGNORECASE)
 
 
@@ -607,13 +600,24 @@ def _opens(message: str, place: int) -> bool:
 
 
 def _is_rules(message: str, place: int) -> bool:
-    """Whether what stands behind a colon is more of the instruction: a list of rules, or a heading of some."""
-    first = message[place : place + 300].lstrip()
-    line = first.partition("\n")[0]
-    if (bullet := _BULLET.match(first)) is not None:
-        return words("rule").match(bullet["line"].lstrip("*")) is not None
-    is_heading = line.rstrip("* ").endswith((":", "：")) or line.startswith("#")
-    return is_heading and words("context").search(line) is not None and len(line) < 80
+    """Whether what stands behind a colon is a list of rules."""
+    bullet = _BULLET.match(message[place : place + 300].lstrip())
+    return bullet is not None and words("rule").match(bullet["line"].lstrip("*")) is not None
+
+
+def _is_list_before_label(message: str, place: int) -> bool:
+    """Whether a list, of which parts may have headings, stands behind a place and before the label of a text: it is rules."""
+    items = 0
+    for line in message[place : place + HEAD].splitlines():
+        if _BULLET.match(line) is not None:
+            items += 1
+        elif line.strip():
+            label = LABELS.match(line)
+            if label is None or label["end"] is None:
+                return False
+            if label_kind(label["name"]) == "text":
+                return items > 0
+    return False
 
 
 def _begins(message: str) -> bool:
@@ -622,25 +626,25 @@ def _begins(message: str) -> bool:
     return first.endswith((".", ":", "。", "：")) and chat_languages.begins(first)
 
 
-def is_instructed(message: str, is_asked: bool = False) -> bool:
-    """Whether a message begins with a request, with rules behind it, or with more where others ask already."""
+def is_instructed(message: str) -> bool:
+    """Whether a message begins with a request, with rules behind it."""
     first, *lines = message.lstrip()[:TAIL].splitlines()[:12] or [""]
-    if is_asked and any(map(str.strip, lines)) and _begins(first) and said("text", first) and said("follows", first):
-        return True
     sentences = [one for line in (first, *lines) for one in re.split(r"(?<=[.。])\s*", line)]
     if not any(map(words("rule_line").match, sentences[1:])):
         return False
     return _begins(first) or (chat_languages.tells(first) and any(map(_begins, lines)))
 
 
+def ends_with_json(message: str) -> bool:
+    """Whether a message has sentences, and behind them JSON to the end."""
+    start = _JSON_START.search(message.lstrip(), 1, HEAD) if message.rstrip()[-1:] in ("]", "}") else None
+    return start is not None and parsed_json(message.lstrip()[start.end() :]) is not None
+
+
 def _has_rules(text: str) -> bool:
     """Whether what may be text tells how to translate: it is more of the instruction, at its beginning or its end."""
     if _STRUCTURED.match(text) is not None:
         return False
-    start = text[:TAIL]
-    separators = [one[0] for one in islice(words("separator").finditer(start), MAX_MARKS)]
-    if separators and any(mark in one for mark in named_lines(start, start) for one in separators):
-        return True
     lines = f"{text[:TAIL]}\n{text[-TAIL:]}" if len(text) > TAIL else text
     return any(
         words("rule_line").match(line) and words("asks").search(line, 0, MAX_LINE) for line in lines.splitlines()

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from dragoman.api.answers import EventStream, EventWriter, JsonResponse, while_connected
 from dragoman.api.compat import chat, chat_languages
-from dragoman.api.compat.chat_schema import fields_of
+from dragoman.api.compat.chat_outline import fields_of
 from dragoman.api.errors import Fault, foreign_format
 from dragoman.api.input import call_of, check_texts, worked
 from dragoman.api.schemas import Items
