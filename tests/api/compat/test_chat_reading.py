@@ -675,3 +675,9 @@ def test_what_is_before_the_label_of_a_text_is_none() -> None:
 def test_numbers_between_signs_are_no_text() -> None:
     task = chat.parse([("system", "Translate each line to Danish."), ("user", "§1§ Peel.\n§2§ Stir.")], None)
     assert task.texts == ("Peel.", "Stir.")
+
+
+@pytest.mark.parametrize("rule", ["No JSON.", "Niente JSON.", "Ohne JSON.", "Sin JSON.", "Без JSON."])
+def test_a_form_that_is_not_wanted_is_not_asked_for(rule: str) -> None:
+    told = f"Translate the user's text to Danish. {rule}"
+    assert chat.parse([("system", told), ("user", "The ferry leaves.")], None).texts == ("The ferry leaves.",)

@@ -23,7 +23,7 @@ _OF_FORM = re.compile(
     re.IGNORECASE,
 )
 _JSON_REFUSED = re.compile(
-    r"\b(?:no|not|without|never|nor|non)\b"
+    r"\b(?:no|not|without|never|nor|non|niente|senza|nessun\w*|sin|sans|aucune?|sem|nenhum\w*|ohne|kein\w*|без|bez)\b"
     r"(?:(?!\b(?:outside|besides|but|other than|before|after|except)\b)[^.\n]){0,40}\bjson\b",
     re.IGNORECASE,
 )
