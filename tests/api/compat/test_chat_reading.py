@@ -611,6 +611,16 @@ def test_a_long_line_of_an_instruction_takes_the_work_of_several_lines() -> None
     assert any(work_s("aa" * 5_000) < 8 * work_s("a\n" * 5_000) for _ in range(3))
 
 
+def test_a_mark_behind_a_long_sentence_takes_the_work_of_one_behind_short_ones() -> None:
+    def work_s(filling: str) -> float:
+        began_s = thread_time()
+        task("Press ⟦A1⟧ now.", None, f"Translate to German. {filling}. What is between ⟦ and ⟧ is a placeholder.")
+        return thread_time() - began_s
+
+    work_s("a. ")
+    assert any(work_s("aa " * 6_000) < 8 * work_s("a. " * 6_000) for _ in range(3))
+
+
 @pytest.mark.parametrize("form", ["<t0>{}</t0>\n<t1>b c</t1>", "1. {}\n2. b c"])
 def test_a_long_word_of_a_list_takes_the_work_of_several_words(form: str) -> None:
     def work_s(text: str) -> float:

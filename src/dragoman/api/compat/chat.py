@@ -296,13 +296,16 @@ class _Request:
 
     def _check_sign(self, text: str, made: Outline | None) -> None:
         """Raises `UnclearPrompt` where the last answer began with a sign of structure, and this one would not."""
+        reply = self._reply
+        if reply[:1] not in ("{", "[", "<", "#"):
+            return
         begins = "".join(made.literals[0]) if made is not None else text
-        is_same = self._reply[:1] == begins.lstrip()[:1]
+        is_same = reply[:1] == begins.lstrip()[:1]
         frame = "".join("".join(parts) for parts in made.literals) if made is not None else ""
-        keys = fields_of(chat_text.parsed_json(self._reply)) if is_same and frame[:1] == "{" else {}
-        if self._reply[:1] in ("{", "[", "<", "#") and not (is_same and all(f'"{key}"' in frame for key in keys)):
+        keys = fields_of(chat_text.parsed_json(reply)) if is_same and frame[:1] == "{" else {}
+        if not (is_same and all(f'"{key}"' in frame for key in keys)):
             raise UnclearPrompt(
-                f"the answer would not be written as the one before is: {self._reply[:20]!r}", param="messages"
+                f"the answer would not be written as the one before is: {reply[:20]!r}", param="messages"
             )
 
     def _examples(self) -> tuple[Example, ...]:
@@ -436,7 +439,7 @@ class _Request:
         leads = islice(_LEADING.finditer(self.message, 0, _BEGINNING), 3) if not is_spoken else ()
         is_led = any(
             _is_same(language(one["line"]) or "", target)
-            and not _is_same(language(self.message[one.end() :][:_BEGINNING]) or target, target)
+            and not _is_same(language(self.message[one.end() : one.end() + _BEGINNING]) or target, target)
             for one in leads
         )
         if is_spoken or is_led:

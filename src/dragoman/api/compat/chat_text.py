@@ -399,9 +399,8 @@ class _Scan:
         if all(message.count(one) == times for one in named) and first < last and not self._separates(named[0], first):
             return SplitMessage(message[:first], message[first + len(named[0]) : last].strip(), message[last:], True)
         for named in islice(_NAMED.finditer(told[-HEAD:] if told else message[:HEAD]), 20):
-            sentence = re.search(r"[^.\n]*\Z", named.string[: named.end()])
-            start = sentence.start() if sentence is not None else named.start()
-            if words("untouched").match(named.string, start) is not None:
+            sentence = 1 + max(named.string.rfind(end, 0, named.end()) for end in ".\n")
+            if words("untouched").match(named.string, sentence) is not None:
                 continue  # what is between them is the text's own, and stays
             marker = _WORD_MARKS.get((named["word"] or "").lower()) or (named["marker"] or "").strip("\"'`")
             first = message.find(marker, 0 if told else named.end()) if marker else -1
