@@ -286,8 +286,11 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
 
         plain = await started(PLAIN, dragoman(PLAIN, **traffic, **memory))
         await remember(session, plain.url, memories)
-        ways = (PLAIN, WITH_EXAMPLES) if options.examples else (PLAIN,)
-        askers = [Asker(name, plain, session, options.model) for name in ways]
+
+        def ways(name: str) -> list[str]:
+            return [way for way in (name, *WITH.get(name, ())) if options.examples or way not in EXAMPLES_IN]
+
+        askers = [Asker(way, plain, session, options.model) for way in ways(PLAIN)]
         await warm_up(askers, texts, stop_ids)
         commands = {
             UNCALIBRATED: dragoman(UNCALIBRATED, **{"token-logprobs": "false"}),
@@ -308,8 +311,7 @@ async def measure(found: Measurement, options: argparse.Namespace) -> None:
         askers += [
             Asker(way, server, session, options.model, servers[DIRECT] if name in IN_FRONT else None)
             for name, server in servers.items()
-            for way in (name, *WITH.get(name, ()))
-            if options.examples or way not in EXAMPLES_IN
+            for way in ways(name)
         ]
         await warm_up(askers, texts, stop_ids)
         await in_turn(askers, texts, stop_ids, found, options)

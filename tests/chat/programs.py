@@ -140,8 +140,7 @@ def content_of(answer: httpx.Response, api: str) -> str:
     """The content of an answer, whole or streamed. A call of a function has its arguments."""
     if api == "openai responses":
         if "event-stream" in answer.headers["Content-Type"]:
-            events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
-            return "".join(one["delta"] for one in events if one["type"] == "response.output_text.delta")
+            return "".join(one["delta"] for one in _events(answer) if one["type"] == "response.output_text.delta")
         parts = [part for item in answer.json()["output"] for part in item.get("content", ())]
         return "".join(part["text"] for part in parts)
     if api == "openai":
@@ -150,10 +149,15 @@ def content_of(answer: httpx.Response, api: str) -> str:
             if calls := message.get("tool_calls"):
                 return calls[0]["function"]["arguments"]
             return message["content"]
-        events = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: {")]
-        return "".join(json.loads(event)["choices"][0]["delta"].get("content") or "" for event in events)
+        return "".join(one["choices"][0]["delta"].get("content") or "" for one in _events(answer))
     lines = [json.loads(line) for line in answer.text.splitlines()]
     return "".join(one["message"]["content"] if "message" in one else one["response"] for one in lines)
+
+
+def _events(answer: httpx.Response) -> Iterator[dict[str, Any]]:
+    for line in answer.text.splitlines():
+        if line.startswith("data: {"):
+            yield json.loads(line.removeprefix("data: "))
 
 
 # ---- outcomes

@@ -28,7 +28,7 @@ from dragoman.api.compat import (
     chat_text,
 )
 from dragoman.api.compat.chat_ends import SplitMessage
-from dragoman.api.compat.chat_languages import AskedLanguages
+from dragoman.api.compat.chat_languages import AskedLanguages, is_same
 from dragoman.api.compat.chat_languages import tag_of as tag_of
 from dragoman.api.compat.chat_outline import Outline, fields_of
 from dragoman.api.compat.chat_schema import outline
@@ -264,7 +264,7 @@ class _Request:
         task = Task(
             (),
             target,
-            source if source is not None and not _is_same(source, target) else None,
+            source if source is not None and not is_same(source, target) else None,
             options=options,
             message=text,
             unused="examples" if self.pairs else "",
@@ -385,7 +385,7 @@ class _Request:
         is_told = chat_languages.tells(part.about) or (own.targets and (part.is_marked or is_labelled))
         if not self.said.targets and not is_told:
             return False
-        if own.targets and (not expected or any(_is_same(one, other) for one in own.targets for other in expected)):
+        if own.targets and (not expected or any(is_same(one, other) for one in own.targets for other in expected)):
             return True
         # the request's language goes before that of an instruction, or the instruction names none that is known
         sentences = re.split(r"[.!?。]\s|\n", part.about)
@@ -406,7 +406,7 @@ class _Request:
         requested = chat_languages.requested(self.message) if not self.said.targets else ()
         is_labelled = chat_labels.is_labelled(self.message)
         is_around = self.is_framed or chat_text.is_instructed(self.message) or is_labelled
-        is_request = any(self.named is None or _is_same(one, self.named) for one in requested)
+        is_request = any(self.named is None or is_same(one, self.named) for one in requested)
         is_request = is_request or self._names_its_target() or self._leads_to_its_target()
         if is_request or (self.said.asks and is_around) or self._is_unread():
             raise UnclearPrompt(_NO_PART, param="messages")
@@ -422,7 +422,7 @@ class _Request:
         asked = chat_languages.words("asks").search(self.message, 0, _BEGINNING) if not self.told else None
         if named is None or asked is None or asked.lastgroup != "others":
             return False
-        return any(_is_same(one, named) for one in chat_languages.read(self.message).targets)
+        return any(is_same(one, named) for one in chat_languages.read(self.message).targets)
 
     def _leads_to_its_target(self) -> bool:
         """Whether a line of a message leads from the name of the target that the request names to what is behind it, where no
@@ -435,11 +435,11 @@ class _Request:
         rather a request in words that are not known."""
         language = self.language_of
         speaks = chat_languages.tells if self.told else chat_languages.asks
-        is_spoken = speaks(self.message) and _is_same(language(self.message[:_BEGINNING]) or "", target)
+        is_spoken = speaks(self.message) and is_same(language(self.message[:_BEGINNING]) or "", target)
         leads = islice(_LEADING.finditer(self.message, 0, _BEGINNING), 3) if not is_spoken else ()
         is_led = any(
-            _is_same(language(one["line"]) or "", target)
-            and not _is_same(language(self.message[one.end() : one.end() + _BEGINNING]) or target, target)
+            is_same(language(one["line"]) or "", target)
+            and not is_same(language(self.message[one.end() : one.end() + _BEGINNING]) or target, target)
             for one in leads
         )
         if is_spoken or is_led:
@@ -463,7 +463,7 @@ class _Request:
     def _may_be_asked(self, message: str) -> bool:
         """Whether a message names the target that the request names besides it, or none."""
         targets, named = chat_languages.read(message).targets, self.named
-        return not targets or named is None or any(_is_same(one, named) for one in targets)
+        return not targets or named is None or any(is_same(one, named) for one in targets)
 
     def _target(self, own: AskedLanguages, part: SplitMessage | None) -> str:
         """The language to translate into. Raises `UnknownPrompt` where the messages name none, or several."""
@@ -479,7 +479,7 @@ class _Request:
             about, text = (part.about, part.text) if part is not None else ("", self.message)
             if len(tags) == 2 and _EITHER.search(self.told or about):
                 language = self.language_of(text[:_BEGINNING])
-                others = [one for one in tags if language is not None and not _is_same(one, language)]
+                others = [one for one in tags if language is not None and not is_same(one, language)]
                 if len(others) == 1:
                     return others[0]
         several = ", ".join([*own.targets, *self.said.targets][:5])
@@ -496,10 +496,6 @@ _EITHER = re.compile(
     re.IGNORECASE,
 )
 """That an instruction asks for one of two languages, by that of the text."""
-
-
-def _is_same(one: str, other: str) -> bool:
-    return one.partition("-")[0] == other.partition("-")[0]
 
 
 def _separated(message: str, max_texts: int, task: Task) -> Task:

@@ -336,13 +336,13 @@ def _is_heading_of(line: str, target: str) -> bool:
     """Whether a line is a language's name with signs around it: what follows is to be in that language."""
     name = line.strip().strip("[]#*<>=-_ ")
     tag = chat_languages.tag_of(name) if len(name) < len(line.strip()) else None
-    return tag is not None and tag.partition("-")[0] == target.partition("-")[0]
+    return tag is not None and chat_languages.is_same(tag, target)
 
 
 def _is_for_another(line: str, target: str) -> bool:
     """Whether a line asks for a translation into other languages only: it is a text about translating."""
     targets = chat_languages.read(line).targets
-    return bool(targets) and all(one.partition("-")[0] != target.partition("-")[0] for one in targets)
+    return bool(targets) and not any(chat_languages.is_same(one, target) for one in targets)
 
 
 def _left_in_items(about: str, made: Outline) -> str | None:

@@ -22,7 +22,8 @@ from dragoman.types import Formality, Options
 _KEYS = keys()
 """Names of fields, by what they have."""
 _TONES: Mapping[str, Formality] = {"formal": "prefer_more", "casual": "prefer_less", "informal": "prefer_less"}
-_SENTENCE = re.compile(r"[^.!?。！？;\n]+")
+SENTENCE = re.compile(r"[^.!?。！？;\n]+")
+"""A sentence of an instruction, or a part of one between semicolons."""
 _SHOWN_LIST = re.compile(r"\{\s*\\?[\"'](\w{1,40})\\?[\"']\s*:\s*\[")
 _SHOWN_ENTRY = re.compile(r"\"(\w{1,40})\"\s*:\s*\{\s*\"")
 _SHOWN_ITEM = re.compile(r"\{((?:[^{}\[\]\"]{1,100}+|\"[^\"\n]{0,300}+\"){1,40}+)\}")
@@ -59,7 +60,7 @@ class _Shown:
         shown = [keys for found in _SHOWN_ITEM.finditer(about) if (keys := tuple(_SHOWN_KEY.findall(found[1])))]
         lists = [one for one in _named_keys(about) if _is_of_list(one)]
         if not shown:
-            named = (_OBJECTS.search(one[0]) for one in _SENTENCE.finditer(about) if _INPUT.search(one[0]) is None)
+            named = (_OBJECTS.search(one[0]) for one in SENTENCE.finditer(about) if _INPUT.search(one[0]) is None)
             shown = [tuple(re.findall(r"[\"'`](\w{1,40})[\"'`]", one[0])) for one in named if one is not None]
         return cls(outer[-1] if outer else lists[-1] if lists else None, shown[-1] if shown else ())
 
@@ -75,6 +76,7 @@ def _named_keys(about: str) -> list[str]:
 
 
 def of_value(message: str, value: object, about: str) -> Outline | None:
+    """The answer to a message that is this value in JSON; None: its form is not clear."""
     shown, is_same = _Shown.of(about), words("same").search(about) is not None
     name, items = _list_in(value)
     if (
@@ -187,7 +189,7 @@ def _kept(about: str, names: Iterable[str]) -> tuple[set[str], set[str]]:
             rf"[\"'`“「*]{word}[\"'`”」*]|{word} ?(?:fields?|keys?|values?|propert|字段|键)|(?:fields?|keys?|字段) ?{word}"
             rf"|^[ \t*-]*{word}\**[:：]"
         )
-        for one in _SENTENCE.finditer(about):
+        for one in SENTENCE.finditer(about):
             if named.search(one[0]) is None:
                 continue
             if _KEPT.search(one[0]) is not None:
@@ -275,6 +277,7 @@ def _write_item(made: Outline, place: int, item: object, key: str | None, form: 
 
 
 def of_lines(message: str, about: str, most: int) -> Outline | None:
+    """The answer to objects in JSON on a line each; None: the message is none, has over `most`, or the form is not clear."""
     lines = message.strip().split("\n", most + 1)
     if len(lines) < 2 or lines[0].strip()[:1] != "{":
         return None

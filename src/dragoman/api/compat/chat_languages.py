@@ -136,6 +136,11 @@ def _tag_of(name: str) -> str | None:
     return found
 
 
+def is_same(one: str, other: str) -> bool:
+    """Whether two tags are of one language, in whatever region or script."""
+    return one.partition("-")[0] == other.partition("-")[0]
+
+
 # ---- the name of a language at a place
 
 
@@ -262,7 +267,7 @@ def introduces(message: str, target: str) -> bool:
         for spoken, pattern in prepositions.items():
             for word in _some(pattern, line["line"]):
                 tag = before(line["line"], word.start()) if spoken in ("ja", "ko") else at(line["line"], word.end())
-                if tag is not None and tag.partition("-")[0] == target.partition("-")[0]:
+                if tag is not None and is_same(tag, target):
                     return True
     return False
 

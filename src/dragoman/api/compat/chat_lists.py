@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from dragoman.api.compat.chat_json import spliced
+from dragoman.api.compat.chat_json import SENTENCE, spliced
 from dragoman.api.compat.chat_languages import keys, words
 from dragoman.api.compat.chat_outline import Outline, between, outlined, plain, wrapped
 from dragoman.api.compat.chat_text import HTML, named_lines
@@ -14,7 +14,6 @@ from dragoman.api.compat.chat_yaml import as_yaml
 from dragoman.errors import UnclearPrompt
 from dragoman.types import Translation
 
-_SENTENCE = re.compile(r"[^.!?。！？;\n]+")
 _TAGGED = re.compile(
     r"<(?P<name>[A-Za-z][\w-]{0,20})(?P<id>[^<>\n]{0,60})>(?P<text>(?:(?!</?(?P=name)\b)[\s\S]){0,20000}?)</(?P=name)>\s*"
 )
@@ -41,6 +40,7 @@ def _one_line(translation: Translation) -> str:
 
 
 def read(message: str, about: str, most: int) -> Outline | None:
+    """The answer to a list of another form; None: the message is none. Raises `UnclearPrompt`."""
     named = (mark for one in words("separator").finditer(about) if (mark := _mark(one)) in message)
     lines = named_lines(message, about)
     if len(lines) > 1:
@@ -69,7 +69,7 @@ def _apart(found: Outline, about: str) -> Outline:
 
     Raises `UnclearPrompt` for one that is not on a line of its own.
     """
-    for one in _SENTENCE.finditer(about):
+    for one in SENTENCE.finditer(about):
         named = words("separator").search(one[0])
         if named is None or _ANSWER.search(one[0]) is None or words("not").search(one[0]) is not None:
             continue
@@ -126,7 +126,7 @@ def _renamed(made: Outline, about: str) -> Outline:
     name = re.search(r"<(\w*[^\W\d])[ >]", "".join(made.literals[0]))
     shown = (
         found
-        for one in _SENTENCE.finditer(about)
+        for one in SENTENCE.finditer(about)
         if words("answered").search(one[0])
         for found in _SHOWN_ELEMENT.finditer(one[0])
     )

@@ -28,6 +28,7 @@ _YAML_BLOCK = re.compile(r"([|>])[-+]?[ \t]*\n")
 
 
 def as_yaml(text: str) -> str:
+    """A string as a scalar of YAML, in quotes where it needs them."""
     return dumped(text).translate(_YAML_ESCAPES) if _NOT_PLAIN.match(text) else text
 
 
